@@ -39,7 +39,7 @@ class SmemkitFile(pytest.File):
 
 
 class Launch(pytest.Item):
-    """A launch, which passes if nothing is found that its `fail_on` names."""
+    """A launch, which passes if no finding is one that its `fail_on` names."""
 
     def __init__(self, *, check, baseline, **keywords):
         super().__init__(**keywords)
@@ -56,7 +56,7 @@ class Launch(pytest.Item):
             raise LaunchFailedError(verdict)
 
     def repr_failure(self, excinfo, style=None):
-        """The report, or why there is none, instead of a traceback."""
+        """The report, or the reason why there is none, instead of a traceback."""
         if not isinstance(excinfo.value, LaunchFailedError):
             return super().repr_failure(excinfo, style)
         from smemkit.ci.formats import failure_text

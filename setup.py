@@ -166,11 +166,11 @@ def choose_toolkit(wanted: str, driver: Driver | None, toolkits) -> tuple[Toolki
     for toolkit in toolkits:
         if toolkit.version >= OLDEST_TOOLKIT and (driver is None or toolkit.version[0] <= driver.version // 1000):
             return toolkit, because
-        passed_over += f" {toolkit.nvcc} is {toolkit.version[0]}.{toolkit.version[1]}, which does not fit."
+        passed_over += f" {toolkit.nvcc} is {toolkit.version[0]}.{toolkit.version[1]}, which is not suitable."
     newest = driver.version // 1000 if driver else 13
     oldest = ".".join(map(str, OLDEST_TOOLKIT))
     raise NoToolkitError(
-        f"smemkit: CUDA is wanted, because {because}, and no fitting nvcc is found in CUDA_HOME, PATH, "
+        f"smemkit: CUDA was requested, because {because}, and no suitable nvcc was found in CUDA_HOME, PATH, "
         f"/usr/local/cuda or the nvidia-cuda-nvcc wheel.{passed_over} Install a CUDA toolkit, {oldest} to "
         f"{newest}.x, and set CUDA_HOME; or set SMEMKIT_CUDA=0 to build for the CPU alone."
     )

@@ -137,9 +137,9 @@ enum { REDUCE_MAX_UNROLLED_ROWS = 4 };
 /* The most rows that a thread of `columns` or `small_columns` adds up: small integers are added in 32 bits. */
 enum { REDUCE_MAX_ROWS_PER_THREAD = 1 << 14 };
 
-/* out (outer, inner) = op over the n elements of x (outer, n, inner). `rows`, `columns` and
- * `small_columns` may be given x in parts, in order: `count` of the n elements from `first` on, which is a
- * multiple of the chunk. out is complete after the last part.
+/* out (outer, inner) = op over the n elements of x (outer, n, inner). `rows`, `columns` and `small_columns` may be
+ * given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of the chunk. out is
+ * complete after the last part.
  */
 struct reduce_args {
     const void *x;
@@ -225,7 +225,7 @@ struct convert_operand {
     int64_t strides[MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
     enum dtype dtype;
     bool swapped; /* in the other byte order */
-    bool aligned; /* every element lies at a multiple of its size */
+    bool aligned; /* every element is at a multiple of its size */
 };
 
 /* out = the elements of x, converted. Between equal dtypes all bits are kept. */

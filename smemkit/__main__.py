@@ -29,20 +29,20 @@ def info(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    here, texts = devices(), _facts()
+    present, texts = devices(), _facts()
     facts = Table.grid(padding=(0, 2))
     for what, text in texts.items():
         facts.add_row(f"[bold]{what}", text)
     limits = Table(box=None, padding=(0, 2, 0, 0))
     limits.add_column("")
-    for device in here:
+    for device in present:
         limits.add_column(f"{device.name}\n[dim]{device.description}", justify="right")
-    columns = [device.limits() for device in here]
+    columns = [device.limits() for device in present]
     for what in dict.fromkeys(what for column in columns for what in column):
         limits.add_row(what, *(column.get(what, "") for column in columns))
     if options.json != "-":
         Console(highlight=False).print(facts, "", limits)
-    named = {device.name: device.limits() for device in here}
+    named = {device.name: device.limits() for device in present}
     _write_json(options.json, {"schema": "smemkit.info", "version": 1, "facts": texts, "devices": named})
     return 0
 
@@ -51,7 +51,7 @@ def _facts() -> dict[str, str]:
     """Versions, and what was built."""
     from smemkit.measure import tuned
 
-    build, here = _core.build_info(), devices()
+    build, present = _core.build_info(), devices()
     facts = {
         "smemkit": version("smemkit"),
         "Python": f"{platform.python_version()}, {platform.platform()}",
@@ -61,7 +61,7 @@ def _facts() -> dict[str, str]:
         "executor": f"{get_num_threads()} threads, {build['fibers']} fibers",
         "default device": _default_device(),
         "no CUDA device": _core.cuda_unavailable(),
-        "tuned transposes": ", ".join(device.name for device in here if tuned.in_use(device.name)),
+        "tuned transposes": ", ".join(device.name for device in present if tuned.in_use(device.name)),
     }
     return {what: str(text) for what, text in facts.items() if text}
 
@@ -221,9 +221,9 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
 _COMMANDS: dict[str, tuple[str | Callable[[argparse.ArgumentParser], None], str]] = {
     "info": (add_info, "versions and devices"),
     "support": ("smemkit.ci.support", "what kernels may use on the CPU device"),
-    "demo": ("smemkit.demo", "a demonstration of ten seconds"),
-    "bench": ("smemkit.bench.command", "measure every kernel beside torch, CuPy and NumPy"),
-    "tune": ("smemkit.bench.tune", "fit the choice of transposes to this GPU; never needed"),
+    "demo": ("smemkit.demo", "a demonstration that takes ten seconds"),
+    "bench": ("smemkit.bench.command", "measure every kernel, and compare with torch, CuPy and NumPy"),
+    "tune": ("smemkit.bench.tune", "fit the choice of transpose kernels to this GPU; optional"),
     "kernels": (add_kernels, "the kernels, in reading order"),
     "occupancy": (
         "smemkit.measure.occupancy",

@@ -1,4 +1,4 @@
-"""The array API standard, as far as smemkit has it: what ``Array.__array_namespace__()`` returns.
+"""The part of the array API standard that smemkit implements: what ``Array.__array_namespace__()`` returns.
 
 The functions are those of `smemkit`, with the standard's names, signatures and default dtypes (float64 and int64).
 Those that smemkit does not have are absent. See https://data-apis.org/array-api.
@@ -273,7 +273,7 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 class _Info:
-    """What the standard asks of `__array_namespace_info__`."""
+    """What the standard requires of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
@@ -294,10 +294,10 @@ class _Info:
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype]:
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
-        for one in kinds:
-            if one not in _KINDS:
-                raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, got {one!r}")
-        return {dtype.name: dtype for one in kinds for dtype in _KINDS[one]}
+        for name in kinds:
+            if name not in _KINDS:
+                raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, got {name!r}")
+        return {dtype.name: dtype for name in kinds for dtype in _KINDS[name]}
 
 
 def __array_namespace_info__() -> _Info:  # noqa: N807  the standard's name

@@ -100,8 +100,8 @@ def _size(a: Array, axis: int | tuple[int, ...] | None = None) -> int:
     if axis is None:
         return a.size
     size = 1
-    for one in axis if isinstance(axis, tuple) else (axis,):
-        size *= a.shape[one]
+    for index in axis if isinstance(axis, tuple) else (axis,):
+        size *= a.shape[index]
     return size
 
 

@@ -194,7 +194,7 @@ def ladder(op: str, device: Device) -> Ladder:
 
 
 def shown(op: str) -> list[KernelInfo]:
-    """The ladder in float32, and the production kernel that kernel=None takes."""
+    """The ladder in float32, and the production kernel that kernel=None chooses."""
     rungs = [info for info in ladder_of(op) if "float32" in info.dtypes]
     return rungs + [info for info in kernels(op) if info.default and info.role == "production"]
 
@@ -237,7 +237,7 @@ def has_compiler() -> bool:
 
 
 def checked() -> tuple[str, bool]:
-    """The heart of the report on a kernel with a mistake, and whether it was found."""
+    """The essential lines of the report on a kernel with a mistake, and whether the mistake was found."""
     kernel = Kernel(FAULTY_KERNEL)
     x = np.ones((64, 64), np.float32)
     report = check(kernel[(2, 2), (32, 32)], x, np.zeros_like(x), 64)
@@ -294,7 +294,7 @@ def main(arguments: Namespace) -> int:
     table, right = operations(device)
     console.print(table)
     if not device.is_cuda:
-        console.print("These are the executor's times, and no GPU's. Recorded on a GPU:")
+        console.print("These are the executor's times, not a GPU's. Recorded on a GPU:")
     with console.status("climbing the ladders"):
         ladders = [ladder(op, device) for op in BIG] if device.is_cuda else recorded()
     console.print(*ladders, sep="\n")

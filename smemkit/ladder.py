@@ -116,7 +116,7 @@ class Rung:
     name, idea : str
         As in `smemkit.kernels`.
     default, ceiling : bool
-        Whether ``kernel=None`` takes it; whether it is a ceiling.
+        Whether ``kernel=None`` chooses it; whether it is a ceiling.
     here : Speed or None
         Measured now; None if this build cannot launch it.
     recorded : Speed or None
@@ -169,7 +169,7 @@ class Ladder:
     rungs : tuple of Rung
         From the bottom up, with the ceilings.
     production : Rung or None
-        The production kernel that ``kernel=None`` takes; None where it takes a rung.
+        The production kernel that ``kernel=None`` chooses; None where it chooses a rung.
     notes : tuple of str
         Remarks for the reader.
     """
@@ -225,7 +225,7 @@ class Ladder:
     def remarks(self) -> Iterator[str]:
         """Explanations of the columns."""
         unit = "bytes and ideal bytes of global memory" if self.op == "matmul" else "sectors and ideal sectors"
-        yield f"* is what kernel=None takes. Wavefronts, conflicts, {unit}: counted by the"
+        yield f"* is what kernel=None chooses. Wavefronts, conflicts, {unit}: counted by the"
         yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: active ones of 32, on average."
         if self.op == "matmul":
             yield "FMA/byte: multiply-adds per byte that lanes load from shared memory or store to it."
@@ -444,7 +444,7 @@ def _tables(columns: dict[str, list[str]]) -> list[list[str]]:
     names, *rest = columns
     groups: list[list[str]] = [[names]]
     for name in rest:
-        if name == "wavefronts" or sum(widths[one] for one in (*groups[-1], name)) > WIDTH:
+        if name == "wavefronts" or sum(widths[column] for column in (*groups[-1], name)) > WIDTH:
             groups.append([names])
         groups[-1].append(name)
     return [[*_table_lines({name: columns[name] for name in group}, widths)] for group in groups]
@@ -552,7 +552,8 @@ def product_work(
     itemsize: int = 4,
     multiplier: Multiplier = FMA,
 ) -> ProductWork:
-    """What a kernel does in a product, elements of `itemsize` bytes, from the report of a smaller one, `counted`.
+    """The work of a kernel in a product of elements of `itemsize` bytes, extrapolated from `counted`, the report
+    of a smaller one.
 
     Stores to global memory grow with the elements of the result, everything else with the multiplications.
     """

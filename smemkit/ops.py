@@ -67,7 +67,7 @@ def matmul(
         promote.
     precision : {"highest", "high", "medium"}, optional
         The least precision in which float32 operands may be multiplied: that of float32, TF32 (11 significant
-        bits) or bfloat16 (8). None: "highest", or the own precision of a kernel that is asked for by name. A
+        bits) or bfloat16 (8). None: "highest", or the precision of the kernel that is selected by name. A
         kernel that has run on no GPU is not chosen there, so "high" and "medium" may be no faster:
         `smemkit.plan` shows the precision in use.
     kernel : str, optional
@@ -186,16 +186,16 @@ def reduce(
     NaN is less and greater than all numbers, and argmin and argmax give the first one. Complex numbers are
     ordered by their real parts, then by their imaginary ones.
 
-    ``kernel=None`` takes "rows" where the elements of a result are contiguous, or "small_columns" or "rowwise" if
-    they are few; otherwise "columns" or "small_columns". It gives the same bits on every run, from any address.
+    ``kernel=None`` chooses "rows" where the elements of a result are contiguous, or "small_columns" or "rowwise"
+    if they are few; otherwise "columns" or "small_columns". It gives the same bits on every run, from any address.
     Its error for float32 is at most half an ulp of the result plus n·2⁻⁵³·Σ|x|; float64 sums are compensated
     (Knuth, The Art of Computer Programming 2, 4.2.2). Variances are computed around an element of each short
     segment (small integers': exactly), and combined by the formula of Chan, Golub and LeVeque (1979). Factors are
-    multiplied in an order of the kernel's own, which decides whether a product overflows on the way; with an
+    multiplied in an order that depends on the kernel, and so does whether a partial product overflows; with an
     `initial` of 0 or infinity they are multiplied in NumPy's order, by "rowwise".
 
     The rungs of the ladder compute sum, prod, min and max of real dtypes over the whole array or its last axes, in
-    float32 for float16, bfloat16 and float32. For all else they raise ValueError. The tree is Mark Harris's
+    float32 for float16, bfloat16 and float32. For everything else they raise ValueError. The tree is Mark Harris's
     ("Optimizing Parallel Reduction in CUDA", 2007).
 
     Examples

@@ -385,7 +385,7 @@ class ExpectedResult:
         """Raises a MismatchError unless the NumPy array `x` is correct."""
         require(x.shape == self.shape, f"expected shape {self.shape}, got {x.shape}")
         require(x.dtype == self.dtype, f"expected dtype {self.dtype}, got {x.dtype}")
-        letter = self.dtype.char  # tells 8-byte types that compare equal apart
+        letter = self.dtype.char  # distinguishes 8-byte types that compare equal
         require(x.dtype.char == letter, f"expected a dtype with the letter {letter}, got {x.dtype.char}")
         if self.bound is None:
             right = _equal_or_both_nan(x, self.values)

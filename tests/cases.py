@@ -141,7 +141,7 @@ def numbered(shape, dtype):
 
 
 @contextlib.contextmanager
-def launching(count):
+def expect_launches(count):
     """Fails unless the block launches `count` kernels."""
     before = smemkit.launches()
     yield

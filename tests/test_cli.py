@@ -72,7 +72,7 @@ def test_demo(device, capsys):
     assert len(text.splitlines()) <= 48 or device != "cpu"  # two screens
     out, _, report = " ".join(text.split()).partition("A kernel with mistakes")
     assert "✗" not in out
-    assert "the executor's times, and no GPU's" in out or device != "cpu"
+    assert "the executor's times, not a GPU's" in out or device != "cpu"
     assert out.count("✓") == 4
     assert "race (RAW)" in report and "pad the row to 33" in report
     for row in smemkit.kernels():
@@ -126,7 +126,7 @@ def test_bench(tmp_path, capsys):
         assert row["suite"] == "executor"
         assert row["us"] > 0
         assert row["ratio"] == pytest.approx(min(row["peers"].values()) / row["us"])
-    assert "executor: the times of the CPU device, and no GPU's" in printed(capsys)
+    assert "executor: the times of the CPU device, not a GPU's" in printed(capsys)
 
 
 @pytest.mark.gpu

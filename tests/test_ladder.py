@@ -146,7 +146,7 @@ def test_columns_of_products(products):
 
 
 def test_other_dtypes_and_operations_are_not_predicted(cpu_ladders):
-    for op in SHAPES:  # that of matmul is small
+    for op in SHAPES:  # the shape of matmul is small
         assert all(rung.predicted is rung.limited_by is None for rung in cpu_ladders[op].rungs)
         assert "predicted" not in cpu_ladders[op].columns
     assert "FMA/byte" not in cpu_ladders["reduce"].columns

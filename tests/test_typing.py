@@ -14,7 +14,7 @@ def complaints(file, tmp_path):
     pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", "--no-error-summary", file],
-        cwd=tmp_path,  # beside the package's sources mypy would read those instead of what is installed
+        cwd=tmp_path,  # next to the package's sources mypy would read those instead of what is installed
         capture_output=True,
         text=True,
         timeout=300,
@@ -29,9 +29,9 @@ def test_mypy_infers_what_the_operations_return(tmp_path):
     wrong = tmp_path / "wrong.py"
     text = USES.read_text().replace("assert_type(smemkit.matmul(host, host.T), NDArray[Any])", "int(array.dtyp)")
     wrong.write_text(text.replace("assert_type(array + 1, smemkit.Array)", "assert_type(array + 1, int)"))
-    said = complaints(wrong, tmp_path)
-    assert '"Array" has no attribute "dtyp"' in said
-    assert 'Expression is of type "Array", not "int"' in said
+    text = complaints(wrong, tmp_path)
+    assert '"Array" has no attribute "dtyp"' in text
+    assert 'Expression is of type "Array", not "int"' in text
 
 
 @pytest.mark.slow

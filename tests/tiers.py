@@ -21,7 +21,9 @@ import time
 import pytest
 
 SECONDS = 2.0  # of CPU time per test function
-BUDGET_TOLERANCE = 5  # beside another job the same work has been seen to take up to five times as much CPU time
+BUDGET_TOLERANCE = (
+    5  # with another job running, the same work has been seen to take up to five times as much CPU time
+)
 
 DEVICES = {}  # the tested devices' names, and the marks of their tests; filled by `pytest_configure`
 tier = {"full": False}  # set by `pytest_configure`

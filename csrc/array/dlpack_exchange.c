@@ -98,7 +98,7 @@ static bool read_work_stream(const DLPackExchangeAPI *api, DLDevice dl_device, c
 }
 
 /* Whether memory holds the elements' own values: torch has lazily conjugated and negated tensors, which DLPack
- * cannot describe. 1: yes. 0: they are conjugated; __dlpack__ is to be tried. -1 with an exception. */
+ * cannot describe. 1: yes. 0: they are conjugated, so the caller must try __dlpack__. -1 with an exception. */
 static int is_plain(PyObject *object, const char *name, enum dtype dtype)
 {
     const int conjugate = dtype & COMPLEX ? is_attribute_true(object, "is_conj") : 0;

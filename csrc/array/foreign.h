@@ -31,7 +31,7 @@ struct foreign {
 };
 
 /* Reads an array of another library, by DLPack or the CUDA Array Interface, as the operand of a call on `stream`;
- * a host array becomes a NumPy array. 1: done. 0: it is no such array. -1 with an exception. */
+ * a host array becomes a NumPy array. 1: done. 0: it is not such an array. -1 with an exception. */
 int read_foreign(const struct module_state *, PyObject *, const char *name, PyObject *stream, struct operand *);
 
 struct foreign *foreign_of(PyObject *owner);
@@ -43,7 +43,8 @@ PyObject *new_owner(void);
 int fill_operand(PyObject *object, const char *name, PyObject *owner, struct device *device, enum use use,
                  struct operand *operand);
 
-/* Reads an array of another library for the given use. 1: done. 0: it is no such array. -1 with an exception. */
+/* Reads an array of another library for the given use. 1: done. 0: it is not such an array. -1 with an exception.
+ */
 int find_foreign(const struct module_state *state, PyObject *object, const char *name, PyObject *stream_argument,
                  enum use use, struct operand *operand);
 

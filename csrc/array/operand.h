@@ -23,7 +23,8 @@ struct operand {
     bool retire;             /* keep the owner until the work is done: nothing else ensures it */
     PyObject *caller_object; /* strong reference to the caller's object if that is an array of another library; or
                                 NULL */
-    PyObject *pin; /* a weak reference to the caller's NumPy array, or NULL: NumPy resizes none that has one */
+    PyObject *pin; /* a weak reference to the caller's NumPy array, or NULL: NumPy does not resize an array that
+                      has one */
     struct layout layout;
     npy_intp size;
 };

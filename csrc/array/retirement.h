@@ -7,7 +7,7 @@
 #include "device/device.h"
 
 /* An Array that shares the memory of another library's GPU array; a copy if its elements have to be converted,
- * unless `copy` is False. NULL with an exception, or without one if it is no such array. */
+ * unless `copy` is False. NULL with an exception, or without one if it is not such an array. */
 PyObject *array_from_foreign(const struct module_state *, PyObject *, const char *name, PyObject *copy);
 enum { MAX_KEPT_ALIVE = 3 };
 

@@ -41,7 +41,7 @@ struct stream *thread_stream(const struct module_state *state, const struct devi
     Py_ssize_t count = list ? PyList_GET_SIZE(list) : 0;
 
     if (count == 0)
-        entered = 0; /* they belonged to an earlier Python thread on this system thread */
+        entered = 0; /* the streams belonged to an earlier Python thread on this system thread */
     while (count > 0) {
         struct stream *stream = (struct stream *)PyList_GET_ITEM(list, --count);
 
@@ -71,7 +71,7 @@ static PyObject *stream_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* Removes the stream from the list before it raises an exception, because its block has ended. */
+/* Removes the stream from the list before it raises an exception, because the `with` block has ended. */
 static PyObject *stream_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *list = entered_streams(PyType_GetModuleState(Py_TYPE(self)), false);

@@ -1,5 +1,6 @@
 /* What timed(), plan() and check() set for the calls that their thread makes inside them. It is the only state of
- * a thread that changes how a call runs: their functions take any Python function, which calls the operations. */
+ * a thread that changes how a call runs. It is needed because timed(), plan() and check() take any Python
+ * function, which makes the calls. */
 #ifndef SMEMKIT_BASE_SCOPE_H
 #define SMEMKIT_BASE_SCOPE_H
 

@@ -18,7 +18,7 @@ struct segments {
 };
 
 size_t segments_bytes(const struct segments *);
-/* Copies bytes [begin, end) of the segments, counted without gaps, to `dense` if `gather`, otherwise from it. */
+/* Copies bytes [begin, end) of the segments, not counting gaps, to `dense` if `gather`, otherwise from it. */
 void segments_copy(const struct segments *, size_t begin, size_t end, char *dense, bool gather);
 
 #endif

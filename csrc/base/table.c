@@ -53,7 +53,7 @@ static unsigned recorded_dtypes_of(enum op op)
     return dtypes;
 }
 
-bool kernel_may_be_taken(enum kernel_index kernel, unsigned dtypes)
+bool kernel_is_eligible(enum kernel_index kernel, unsigned dtypes)
 {
     const struct kernel_row *row = &kernel_rows[kernel];
     const unsigned right = kernel_recorded_dtypes(kernel);

@@ -68,12 +68,11 @@ extern const struct kernel_row kernel_rows[ROW_COUNT];
 unsigned kernel_recorded_dtypes(enum kernel_index);
 bool kernel_is_recorded(enum kernel_index); /* in any */
 
-/* Whether kernel=None may take a kernel on a GPU for an operand of one of these dtypes, which the kernel treats
- * alike: it is recorded in one of them. In a dtype in which no production kernel of the op is recorded, nothing is
- * known of any: there it may be taken if it is recorded in another one. DEFAULT kernels always may, unless they
- * are rungs and a production kernel is recorded; and those of the trait SOLE as long as they are not recorded at
- * all. */
-bool kernel_may_be_taken(enum kernel_index, unsigned dtypes);
+/* Whether kernel=None may choose a kernel on a GPU for an operand of one of these dtypes, which the kernel treats
+ * alike. It may if the kernel is recorded in one of them; or, where no production kernel of the op is, if it is
+ * recorded in any other dtype. A DEFAULT kernel always may, unless it is a rung and a production kernel is
+ * recorded; a SOLE kernel may as long as it is recorded in no dtype at all. */
+bool kernel_is_eligible(enum kernel_index, unsigned dtypes);
 
 /* A kernel's name in an earlier version, which still works, with a DeprecationWarning. */
 struct kernel_rename {

@@ -78,11 +78,12 @@ void call_cancel_slow_partition(struct call *);
  */
 PyObject *call_run(const struct module_state *, struct call *, call_launcher, void *context, bool out_given);
 
-/* The same with `convert` as the only kernel, from `in_view` to out; or with a plain copy, if that suffices. */
+/* Runs a call whose only kernel is `convert`, from `in_view` to out; call_run_copy uses a plain copy if that
+ * suffices. */
 PyObject *call_run_convert(const struct module_state *, struct call *, bool out_given);
 PyObject *call_run_copy(const struct module_state *, struct call *, bool out_given);
 
-/* The same, setting every element of out to `value`, which is NULL with an exception. */
+/* Runs a call that sets every element of out to `value`, which is NULL with an exception. */
 PyObject *call_run_fill(const struct module_state *, struct call *, PyObject *value, bool out_given);
 PyObject *call_fail(struct call *call);
 /* The device on which the call's parts run: in a dry run, the recorder in its place. */
@@ -98,8 +99,8 @@ void call_dispose(struct call *call);
 /* A call with host arrays synchronises, which is not allowed during graph capture. */
 bool check_no_capture(const struct module_state *state, const struct call *call);
 
-/* Keeps the owners of other libraries' arrays alive until the call's work is done, of which those libraries do not
- * know. */
+/* Keeps the owners of other libraries' arrays alive until the call's work, which those libraries do not know of,
+ * is done. */
 void keep_owners_alive(struct call *call);
 
 PyObject *call_finish(const struct module_state *state, struct call *call, bool out_given);

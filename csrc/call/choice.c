@@ -150,7 +150,7 @@ bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, en
         PyErr_Format(PyExc_TypeError, "%s: expected dtype %U, got %s", name, list, dtype_name(dtype));
     else if (list)
         PyErr_Format(PyExc_ValueError,
-                     "%s: expected dtype %U for kernel '%s', got %s; kernel=None takes more dtypes", name, list,
+                     "%s: expected dtype %U for kernel '%s', got %s; kernel=None accepts more dtypes", name, list,
                      choice->row->name, dtype_name(dtype));
     Py_XDECREF(list);
     return false;
@@ -158,7 +158,7 @@ bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, en
 
 bool kernel_may_be_chosen(const struct device *device, enum kernel_index kernel, unsigned dtypes)
 {
-    return device_is_host(device) || kernel_may_be_taken(kernel, dtypes);
+    return device_is_host(device) || kernel_is_eligible(kernel, dtypes);
 }
 
 bool read_precision(PyObject *object, const struct kernel_choice *choice, enum dtype dtype,

@@ -21,7 +21,7 @@ bool read_kernel(enum op, PyObject *kernel, const char *size_name, PyObject *siz
 /* Whether the kernel supports the dtype of the operand `name`; false with an exception otherwise. */
 bool check_kernel_dtype(const struct kernel_choice *, const char *name, enum dtype);
 
-/* Whether kernel=None may take a kernel on this device, for an operand of one of these dtypes. */
+/* Whether kernel=None may choose a kernel on this device, for an operand of one of these dtypes. */
 bool kernel_may_be_chosen(const struct device *, enum kernel_index, unsigned dtypes);
 
 /* The least precision in which float32 may be multiplied: that of float32, TF32 or bfloat16. */

@@ -17,7 +17,7 @@
 #include "python/layout.h"
 #include "steps.h"
 
-/* Merges the dimensions of `in_view` and `out_view` as far as both allow. */
+/* Merges dimensions of `in_view` and `out_view` where both allow it. */
 static void merge_views(struct call *call)
 {
     struct layout *in_view = &call->in_view[0], *out_view = &call->out_view;

@@ -4,7 +4,7 @@
  * `out` are Arrays in the layout that the kernel wants, everything that is decided before the launch depends only
  * on the operation, the device, the dtypes and the shapes. So the launch arguments are cached under these, and the
  * next such call only fills in its addresses and launches. The result is the same. A call that is not in the cache
- * takes the full path, as does every call on a stream of its own, under timed(), or in place.
+ * takes the full path, as does every call with stream=, under timed(), or in place.
  */
 #include "python/state.h"
 

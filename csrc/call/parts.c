@@ -35,8 +35,8 @@ size_t saturated_bytes(npy_intp elements, enum dtype dtype)
     return __builtin_mul_overflow((size_t)elements, (size_t)dtype_bytes(dtype), &bytes) ? SIZE_MAX : bytes;
 }
 
-/* For tests: the bytes per part, also on the CPU device; 0: the default for a GPU. Negative: the same, but calls
- * that would be slow in parts are done whole, as on a GPU. */
+/* For tests: the bytes per part, also on the CPU device; 0: the default for a GPU. If it is negative, its absolute
+ * value is used, and calls that would be slow in parts are done whole, as on a GPU. */
 static atomic_llong part_bytes_override;
 
 PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)

@@ -46,7 +46,7 @@ static bool find_span(struct tracer *t, uintptr_t address)
 
 static enum space space_near(const struct tracer *t, uintptr_t address)
 {
-    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+    const struct shared_array *array = nearest_shared_array(t->worker, (const void *)address);
 
     return !array ? SPACE_GLOBAL : array->variable ? SPACE_STATIC : SPACE_DYNAMIC;
 }
@@ -81,10 +81,10 @@ bool trace_is_in_bounds(struct tracer *t, uintptr_t address, unsigned bytes)
     return span && address - span->start < span->bytes && bytes <= span->bytes - (address - span->start);
 }
 
-/* Notes how far past the end of its shared array an access goes. */
+/* Records how far past the end of its shared array an access goes. */
 static void note_reach(struct tracer *t, struct checked_fault *fault, uintptr_t address, unsigned bytes)
 {
-    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+    const struct shared_array *array = nearest_shared_array(t->worker, (const void *)address);
     const uint64_t reach =
         array && address >= (uintptr_t)array->start ? address + bytes - (uintptr_t)array->start : 0;
 
@@ -92,7 +92,8 @@ static void note_reach(struct tracer *t, struct checked_fault *fault, uintptr_t 
         fault->reach = reach;
 }
 
-/* Lets the running thread go on after a read out of bounds, which yields poison: later faults count too. */
+/* Lets the running thread continue after a read out of bounds, which returns poison, so that later faults are
+ * found too. */
 static bool go_on(struct tracer *t, struct code_location here, uintptr_t address, unsigned bytes)
 {
     const void *memory = (const void *)address;
@@ -132,8 +133,8 @@ static bool is_load(enum access_kind kind)
     return kind == ACCESS_LOAD || kind == ACCESS_READ_ONLY;
 }
 
-uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
-                               uint32_t item)
+uint64_t smemkit_trace_slow_access(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
+                                   uint32_t item)
 {
     const struct trace *trace = t->trace;
     const struct code_location nowhere = {0};
@@ -246,7 +247,7 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
     if (!t || address - (uintptr_t)smemkit_stacks < STACKS_BYTES)
         return NULL;
     item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
-    space = smemkit_trace_unusual(t, address, bytes, kind, item);
+    space = smemkit_trace_slow_access(t, address, bytes, kind, item);
     if (space == SPACE_UNKNOWN)
         return NULL;
     if (t->yield)
@@ -269,7 +270,7 @@ void smemkit_checked_access(const volatile void *memory, unsigned bytes, int how
 uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes, const void *code)
 {
     const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
-    const uint64_t space = smemkit_trace_unusual(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
+    const uint64_t space = smemkit_trace_slow_access(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
 
     if (read & (read - 1))
         read = bytes; /* not a power of two: treated as a full read */

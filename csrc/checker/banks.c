@@ -1,4 +1,4 @@
-/* See analysis.h. */
+/* See banks.h. */
 #include "banks.h"
 
 static bool is_active(const struct warp_access *access, int lane)

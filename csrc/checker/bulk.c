@@ -1,12 +1,13 @@
-/* Bulk copies and the async proxy: what the hardware reads and writes for a thread, after the thread has gone on.
+/* Bulk copies and the async proxy: what the hardware reads and writes for a thread, after the thread has moved on.
  *
  * The copy itself counts as a thread of its own, numbered COPIES + the thread that started it, with an epoch for
- * its read and the next one for its write. Nothing orders anybody after them, not even a barrier, until a wait:
- * the phase of its mbarrier releases them there, and a wait for its bulk group gives them to the waiting thread.
+ * its read and the next one for its write. No thread is ordered after them, not even by a barrier, until there is
+ * a wait: the phase of the copy's mbarrier releases them, and a wait for its bulk group orders the waiting thread
+ * after them.
  *
- * It reads through the async proxy. What a thread has written before with ordinary stores (the generic proxy) it
- * may miss, unless that thread has executed fence.proxy.async after the store and before it handed over. (PTX ISA,
- * "Memory Consistency Model: Proxies")
+ * It reads through the async proxy. It may miss what a thread has written with ordinary stores (the generic
+ * proxy), unless that thread executed fence.proxy.async after the store and before it synchronised with the thread
+ * that starts the copy. (PTX ISA, "Memory Consistency Model: Proxies")
  */
 #define _GNU_SOURCE
 #include "executor/bulk.h"
@@ -26,8 +27,8 @@ static enum space space_of(const struct tracer *t, uintptr_t address)
     return SPACE_GLOBAL;
 }
 
-/* Tests that the running thread may access these bytes, as one of its own accesses. False if they are unchecked:
- * the thread goes on with poison. */
+/* Checks that the running thread may access these bytes, as if it accessed them itself. False if they must not be
+ * checked for races, because the thread continues with poison. */
 static bool may_access(struct tracer *t, uintptr_t address, size_t bytes, enum access_kind kind, uint32_t item)
 {
     bool known = true;
@@ -36,7 +37,7 @@ static bool may_access(struct tracer *t, uintptr_t address, size_t bytes, enum a
         step = GRAIN;
         while (step > bytes - at || (address + at) % step)
             step /= 2;
-        known &= smemkit_trace_unusual(t, address + at, (unsigned)step, kind, item) != SPACE_UNKNOWN;
+        known &= smemkit_trace_slow_access(t, address + at, (unsigned)step, kind, item) != SPACE_UNKNOWN;
     }
     return known;
 }
@@ -58,7 +59,7 @@ static void access_range(struct tracer *t, struct access now, uint32_t epoch, ui
     }
 }
 
-/* The copy counts its bytes at its mbarrier: a use of it, which no proxy fence need precede. */
+/* The copy counts its bytes at its mbarrier. This is a use of the mbarrier that needs no proxy fence before it. */
 static void use_mbarrier(struct tracer *t, const struct bulk *bulk, struct access now, uint32_t epoch)
 {
     if (!bulk->copy.mbarrier)

@@ -1,4 +1,4 @@
-/* The clocks, which tell whether two accesses are ordered: see races.c. */
+/* The clocks, which determine whether two accesses are ordered: see races.c. */
 #define _GNU_SOURCE
 #include "shadow.h"
 
@@ -23,8 +23,8 @@ void races_after_fork(void)
 struct release {
     uint32_t block, base[2], epoch[2]; /* [0] for its own block, [1] for the device */
     uint16_t thread;
-    struct sync_object *elsewhere; /* with `count` and `near` as in struct seen */
-    uint32_t count, near;
+    struct sync_object *elsewhere; /* with `count` and `block_scope_count` as in struct seen */
+    uint32_t count, block_scope_count;
     uint64_t visited; /* number of the last search that visited it */
 };
 
@@ -38,14 +38,14 @@ struct sync_object {
     uint32_t visited_count; /* visits its first visited_count releases */
 };
 
-/* A thread is ordered after the first `count` releases of an object; and, by fences of its block alone, after
- * those of its own block among the first `near`. */
+/* A thread is ordered after the first `count` releases of an object. By block-scope fences alone, it is also
+ * ordered after those of its own block among the first `block_scope_count`. */
 struct seen {
     struct sync_object *object;
-    uint32_t count, near;
+    uint32_t count, block_scope_count;
 };
 
-/* That a thread of the block is ordered after an access, which remains so. */
+/* A cached result: a thread of the block is ordered after an access. Once true, it stays true. */
 struct ordered_pair {
     uint32_t block, epoch; /* of the earlier access; 0: none */
     uint16_t thread, now;
@@ -61,7 +61,7 @@ static bool search_releases(const struct seen *seen, uint32_t block, const struc
                             const struct access *earlier, int depth)
 {
     struct sync_object *object = seen->object;
-    const uint32_t end = seen->near > seen->count ? seen->near : seen->count;
+    const uint32_t end = seen->block_scope_count > seen->count ? seen->block_scope_count : seen->count;
     const uint32_t visited = object->visited == searches ? object->visited_count : 0;
 
     if (depth > 4096)
@@ -75,9 +75,9 @@ static bool search_releases(const struct seen *seen, uint32_t block, const struc
             continue;
         release->visited = searches;
         if (release->elsewhere) {
-            const struct seen there = {release->elsewhere, release->count, release->near};
+            const struct seen other = {release->elsewhere, release->count, release->block_scope_count};
 
-            if (search_releases(&there, release->block, by, earlier, depth + 1))
+            if (search_releases(&other, release->block, by, earlier, depth + 1))
                 return true;
         } else if (release->block == earlier->block) {
             const int scope = by->block != release->block;
@@ -205,7 +205,8 @@ static void list_add(struct tracer *t, struct clock_list *list, const struct see
 
         if (item->object == seen->object) {
             item->count = item->count < seen->count ? seen->count : item->count;
-            item->near = item->near < seen->near ? seen->near : item->near;
+            item->block_scope_count = item->block_scope_count < seen->block_scope_count ? seen->block_scope_count
+                                                                                        : item->block_scope_count;
             return;
         }
     }
@@ -346,7 +347,7 @@ void clock_fence(struct tracer *t, unsigned number, int scope)
         list_join(t, &thread->seen, &thread->pending);
     for (int i = 0; i < thread->pending.count; i++) /* a block fence; releases of other blocks stay pending */
         list_add(t, &thread->seen,
-                 &(struct seen){thread->pending.items[i].object, 0, thread->pending.items[i].near});
+                 &(struct seen){thread->pending.items[i].object, 0, thread->pending.items[i].block_scope_count});
 }
 
 static struct sync_object *object_at(struct tracer *t, uintptr_t address)
@@ -396,15 +397,17 @@ static void forward_releases(struct tracer *t, struct sync_object *object, const
 {
     for (int i = 0; i < list->count; i++) {
         const struct seen *seen = &list->items[i];
-        const struct release release = {
-            .block = t->block_number, .elsewhere = seen->object, .count = seen->count, .near = seen->near};
-        bool known = seen->object == object && seen->count >= seen->near;
+        const struct release release = {.block = t->block_number,
+                                        .elsewhere = seen->object,
+                                        .count = seen->count,
+                                        .block_scope_count = seen->block_scope_count};
+        bool known = seen->object == object && seen->count >= seen->block_scope_count;
 
         for (uint32_t j = object->count; j-- > 0 && !known && object->count - j < 64;) {
             const struct release *other = &object->releases[j];
 
             known = other->elsewhere == release.elsewhere && other->block == release.block &&
-                    other->count >= release.count && other->near >= release.near;
+                    other->count >= release.count && other->block_scope_count >= release.block_scope_count;
         }
         if (!known)
             add_release(t, object, &release);
@@ -420,7 +423,7 @@ static void record_release(struct tracer *t, unsigned number, struct sync_object
         const bool now =
             fenced || (!thread->plain_since && t->fences_used && thread->fence[i] && i <= thread->fence_scope);
 
-        /* includes the atomic itself, unless plain accesses lie between it and the fence */
+        /* includes the atomic itself, unless plain accesses come between it and the fence */
         release.epoch[i] = now ? thread->epoch : thread->fence[i];
         release.base[i] = fenced ? t->base_epoch : thread->fence_base[i];
         if (t->published > release.base[i])

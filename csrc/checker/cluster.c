@@ -1,9 +1,9 @@
 /* Shared memory of the other blocks of a cluster. Its shadow is that of the block that has it; the accesses of
  * others are recorded there with their own blocks, as in global memory.
  *
- * Such memory exists from the begin of its block to the end. An access must be ordered after something that the
- * block has done, and something that a thread of it does after it: a cluster's barrier at the begin and one at the
- * end, or mbarriers. (CUDA Programming Guide, "Distributed Shared Memory")
+ * Such memory exists from the start of its block to the end. So an access must be ordered after some action of
+ * that block, and before another one: by a cluster barrier at the start and one at the end, or by mbarriers. (CUDA
+ * Programming Guide, "Distributed Shared Memory")
  */
 #define _GNU_SOURCE
 #include "executor/cluster.h"
@@ -112,7 +112,7 @@ static void note_use(struct tracer *t, struct tracer *remote, struct code_locati
 bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, unsigned bytes,
                    struct code_location here)
 {
-    const struct shared_array *array = shared_near(remote->worker, (const void *)address);
+    const struct shared_array *array = nearest_shared_array(remote->worker, (const void *)address);
 
     if (!array || address < (uintptr_t)array->start || address + bytes > (uintptr_t)array->end)
         return false;
@@ -126,6 +126,7 @@ bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, u
     return true;
 }
 
+/* Reports accesses of other blocks that no thread of the ending block is ordered after. */
 void remotes_end(struct tracer *t)
 {
     const struct remote_uses *all = t->remotes;

@@ -22,7 +22,7 @@ void smemkit_checked_dynamic(const char *name, size_t element)
 /* Describes an address in or next to a shared array. */
 static void name_shared(const struct tracer *t, struct checked_fault *fault, uintptr_t address)
 {
-    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+    const struct shared_array *array = nearest_shared_array(t->worker, (const void *)address);
     const struct smemkit_shared *variable = array ? array->variable : NULL;
     const char *name = variable ? variable->name : array && t->dynamic_name ? t->dynamic_name : "";
 
@@ -160,14 +160,14 @@ void trace_compare(struct tracer *t, unsigned thread, uintptr_t address)
         return;
     pthread_mutex_lock(&trace_lock);
     for (int i = 0; i < trace->guess_count; i++)
-        if (trace->guesses[i] == found)
+        if (trace->cas_loads[i] == found)
             found = 0;
     if (found && trace->guess_count < 64)
-        trace->guesses[trace->guess_count++] = found;
+        trace->cas_loads[trace->guess_count++] = found;
     pthread_mutex_unlock(&trace_lock);
 }
 
-bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault)
+bool trace_is_cas_load(const struct trace *trace, const struct checked_fault *fault)
 {
     const bool second = fault->access == ACCESS_LOAD && fault->other_access == ACCESS_ATOMIC;
     const bool first = fault->other_access == ACCESS_LOAD && fault->access == ACCESS_ATOMIC;
@@ -175,7 +175,7 @@ bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault
     if (fault->kind != KIND_RACE || !(first || second))
         return false;
     for (int i = 0; i < trace->guess_count; i++)
-        if (trace->guesses[i] == (second ? fault->location.item : fault->other.item))
+        if (trace->cas_loads[i] == (second ? fault->location.item : fault->other.item))
             return true;
     return false;
 }

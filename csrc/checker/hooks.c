@@ -55,7 +55,7 @@ INLINE void log_access(struct tracer *t, uintptr_t address, uint64_t space, unsi
 static __attribute__((noinline)) void touch_other(struct tracer *t, uintptr_t address, unsigned bytes,
                                                   enum access_kind kind, const void *code)
 {
-    const uint64_t space = smemkit_trace_unusual(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
+    const uint64_t space = smemkit_trace_slow_access(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
 
     if (space == SPACE_UNKNOWN)
         return;

@@ -329,8 +329,8 @@ static uint32_t lanes_with_space(const struct tracer *t, unsigned warp, uint32_t
     return found;
 }
 
-/* Others of the warp may wait, in a loop at a lower address, for a lane whose log stays full: after a while it is
- * merged without them, and from then on at once. */
+/* Other lanes of the warp may spin, in a loop at a lower address, waiting for a lane whose log stays full. After a
+ * while its log is merged without theirs, and from then on at once. */
 uint32_t trace_drain_logs(struct tracer *t, unsigned warp, uint32_t lanes)
 {
     const unsigned current = t->worker->current;

@@ -54,7 +54,7 @@ static void barrier(struct worker *w)
     trace_merge_block(w->tracer);
     clock_barrier(w->tracer);
     if (w->tracer->block_poisoned && ++w->tracer->poisoned_barriers >= MAX_POISONED_BARRIERS) {
-        w->exited = w->terminated = w->count; /* by the fault, so that nothing more is told of them */
+        w->exited = w->terminated = w->count; /* by the fault, so that nothing more is reported about them */
         worker_leave(w);
     }
 }
@@ -161,7 +161,8 @@ static void mbarrier_failed(struct worker *w)
     w->tracer->passes[w->current].tried = trace_position(w->tracer, w->current);
 }
 
-/* The tries that failed do not count in the thread's position, which is to tell what comes first in the kernel. */
+/* Failed tries do not advance the thread's position, because positions show which access comes first in the
+ * kernel. */
 static void mbarrier_passed(struct worker *w, const struct mbarrier_pass *pass)
 {
     struct tracer *t = w->tracer;

@@ -1,4 +1,4 @@
-/* How a race is told: which of its accesses comes first, and what the threads have waited for before it. */
+/* How a race is reported: which of its accesses is named first, and what its threads had waited for before. */
 #define _GNU_SOURCE
 #include "shadow.h"
 
@@ -18,7 +18,7 @@ static const struct mbarrier_pass *pass_before(const struct tracer *t, const str
     return &wait->pass;
 }
 
-/* Records what the threads have waited for: an mbarrier, or a reader its own copies of the group. */
+/* Records what the threads have waited for: an mbarrier, or, for a reader, its own copies of the group. */
 static void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
                        const struct access *second)
 {
@@ -49,11 +49,10 @@ static bool multiplies(const struct access *access)
     return access->multiplies || access->thread >= MULTIPLICATIONS;
 }
 
-/* Whether the report names `now` first. In one block, and in a cluster, that is the kernel's order, not the
- * executor's; but of wgmma, whose warps wait for each other at mbarriers, it is the executor's. Of other blocks,
- * one that waits for another takes any number of steps: there it is the order of their code. A copy costs its
- * thread a step more than the threads have that only read: of two at almost the same position, the copy comes
- * first. */
+/* Whether the report names `now` first. Within a block or a cluster the report follows the kernel's order, not the
+ * executor's, except for wgmma, whose warps wait for each other at mbarriers. Between other blocks, a block that
+ * waits for another one takes any number of steps, so the report follows the order of the code. A copy takes its
+ * thread one step more than a read: of two accesses at almost the same position, the copy is named first. */
 static bool comes_first(const struct tracer *t, const struct access *now, const struct access *earlier)
 {
     const int64_t ahead = (int64_t)earlier->position - now->position;
@@ -108,7 +107,7 @@ void report_race(struct tracer *t, const struct access *now, const struct access
     if (fault) {
         note_waits(t, fault, first, second);
         fault->incoherent |= incoherent;
-        if (incoherent) /* a thread that loads, and then stores, itself gets what it asked for on today's GPUs */
+        if (incoherent) /* a thread that itself loads and later stores gets the right value on today's GPUs */
             fault->doubtful = same_thread && hazard == HAZARD_WAR && (fault->count == 1 || fault->doubtful);
     }
     trace_fault_done();

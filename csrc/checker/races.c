@@ -1,5 +1,5 @@
-/* Race detection: the shadow memory, which records the last accesses of every word, and the clocks, which tell
- * whether two accesses are ordered.
+/* Race detection: the shadow memory, which records the last accesses of every word, and the clocks, which
+ * determine whether two accesses are ordered.
  *
  * For each word the shadow keeps the last plain store, and the last load and atomic of each thread since then. One
  * access may replace another only if everything that conflicts with the old one conflicts with the new one as
@@ -18,8 +18,8 @@
  * of whole vector clocks is the idea of FastTrack (Flanagan and Freund, 2009).
  *
  * Threads pass their accesses to the shadow before they synchronise, so the accesses arrive in an order that is
- * consistent with synchronisation. Within a barrier interval they arrive in the executor's order, which means
- * nothing: their positions in the interval tell which would come first in the kernel.
+ * consistent with synchronisation. Within a barrier interval they arrive in the executor's order, which says
+ * nothing about the kernel: their positions in the interval show which comes first there.
  */
 #define _GNU_SOURCE
 #include "shadow.h"
@@ -58,9 +58,9 @@ static void check_store(struct tracer *t, const struct cell *cell, const struct 
         report_race(t, now, &last);
 }
 
-/* Whether a use is before the last barrier of the same block, which orders it, so that it may be forgotten. */
-static bool is_past(const struct tracer *t, const struct use *use, const struct origin *origin,
-                    const struct access *now)
+/* Whether a use precedes the last barrier of the same block. The barrier orders it, so that it can be dropped. */
+static bool precedes_last_barrier(const struct tracer *t, const struct use *use, const struct origin *origin,
+                                  const struct access *now)
 {
     return origin->block == now->block && use->epoch < t->base_epoch && use->warp < COPIES / LANES &&
            !use->read_only;
@@ -71,13 +71,13 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
 {
     struct access earlier = access_from_origin(origin, 0, use->epoch, use->atomic ? ACCESS_ATOMIC : ACCESS_LOAD);
 
-    if (earlier.kind == now->kind || is_past(t, use, origin, now))
+    if (earlier.kind == now->kind || precedes_last_barrier(t, use, origin, now))
         return;
     for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
         earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
         earlier.async = earlier.thread >= COPIES;
         earlier.read_only = use->read_only;
-        if (use->read_only || !ordered(t, now, &earlier)) { /* order does not help what must not be written */
+        if (use->read_only || !ordered(t, now, &earlier)) { /* not even an ordered write is allowed */
             report_race(t, now, &earlier);
             return;
         }
@@ -153,8 +153,8 @@ static int count_uses(const struct cell *cell, const struct origins *origins, co
 }
 
 /* Returns a slot for `now` in the list: a new one, or, in a full cell of global memory, that of a use that is
- * ordered before `now`. If `now` is the first of its block, a slot of another block with two slots will do too.
- * NULL if there is none. */
+ * ordered before `now`. If `now` is the first use by its block, a slot of another block that has several also
+ * qualifies. NULL if there is none. */
 static struct extra_uses *find_extra_slot(struct tracer *t, const struct cell *cell, struct origins *origins,
                                           const struct access *now)
 {
@@ -193,7 +193,7 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
     for (int i = 0; i < USES; i++) {
         if (cell->uses[i].epoch && merge_into_use(t, &cell->uses[i], &origins->uses[i], lanes, now))
             return;
-        if (!slot && (!cell->uses[i].lanes || is_past(t, &cell->uses[i], &origins->uses[i], now))) {
+        if (!slot && (!cell->uses[i].lanes || precedes_last_barrier(t, &cell->uses[i], &origins->uses[i], now))) {
             slot = &cell->uses[i];
             origin = &origins->uses[i];
         }
@@ -201,7 +201,7 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
     for (more = origins->more; more; more = more->next) {
         if (merge_into_use(t, &more->use, &more->origin, lanes, now))
             return;
-        if (!slot && (!more->use.lanes || is_past(t, &more->use, &more->origin, now))) {
+        if (!slot && (!more->use.lanes || precedes_last_barrier(t, &more->use, &more->origin, now))) {
             slot = &more->use;
             origin = &more->origin;
         }
@@ -424,8 +424,8 @@ static void issue_to_cell(struct tracer *t, struct cell *cell, struct origins *o
     origins->group = copy->group;
 }
 
-/* It is complete for its thread: a store in the place of the copy, which is before all reads that should have
- * waited for it. Earlier accesses were checked when it was issued. */
+/* The copy is complete for its thread. It counts as a store at the position of the copy, which is before all reads
+ * that should have waited for it. Earlier accesses were checked when it was issued. */
 static void complete_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *copy)
 {
     struct access now = *copy;
@@ -480,7 +480,7 @@ uint32_t shadow_position(const struct tracer *t, unsigned thread)
     return position_in_thread(t, trace_position(t, thread));
 }
 
-/* The async proxy accesses what a thread has written through the generic one: a fence must lie between. */
+/* The async proxy accesses what a thread has written through the generic one: a fence must come between. */
 static void check_proxy(struct tracer *t, const struct access *now, const struct access *last)
 {
     struct checked_fault *fault;

@@ -171,8 +171,8 @@ static void cost_request(struct site *site, uint32_t mask, const uint64_t *addre
     }
 }
 
-/* Counts the active lanes of a request. Within a barrier interval they could be lanes of one warp as well as of
- * many. */
+/* Counts the active lanes of a request, to compute how many full warps could have made the requests of a barrier
+ * interval. */
 static void count_lanes(const struct tracer *t, struct site *site, uint32_t mask)
 {
     const unsigned lanes = (unsigned)__builtin_popcount(mask);

@@ -86,7 +86,7 @@ struct access {
 /* The index in the grid of a block, which is counted from 1. (race_report.c) */
 void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index);
 
-/* Tells of a race between `now` and an access that the shadow has recorded before. (race_report.c) */
+/* Reports a race between `now` and an access that the shadow has recorded before. (race_report.c) */
 void report_race(struct tracer *t, const struct access *now, const struct access *earlier);
 
 struct extra_uses *take_extra_use(struct tracer *t);
@@ -104,9 +104,9 @@ struct region *find_region(struct tracer *t, uintptr_t address);
 /* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */
 bool ordered(struct tracer *t, const struct access *now, const struct access *earlier);
 
-/* A thread executes fence.proxy.async for memory of these spaces. Whether the accesses of `earlier` are before
- * such a fence of their thread, for the space of `now`, that is ordered before `now`; or before one of the thread
- * of `now`. */
+/* clock_proxy_fence: a thread executes fence.proxy.async for memory of these spaces. clock_proxy: whether such a
+ * fence, for the space of `now`, comes between the two accesses: one by the thread of `earlier` that is ordered
+ * before `now`, or one by the thread of `now`. */
 enum proxy { PROXY_UNFENCED, PROXY_FENCED_LATE, PROXY_FENCED };
 void clock_proxy_fence(struct tracer *t, unsigned thread, bool shared, bool global);
 enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier);

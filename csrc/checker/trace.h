@@ -4,7 +4,8 @@
  * log of its CUDA thread: control items record where the thread went, addresses record what it accessed. At
  * barriers, and at a block's end, the logs of a warp's lanes are merged into requests, whose cost is counted
  * (trace.c). Before a thread synchronises with others, its accesses are checked against the shadow memory, which
- * holds the last writer and readers of every word; the clocks tell whether two accesses were ordered (races.c).
+ * holds the last writer and readers of every word; the clocks determine whether two accesses were ordered
+ * (races.c).
  */
 #ifndef SMEMKIT_TRACE_H
 #define SMEMKIT_TRACE_H
@@ -20,9 +21,10 @@
 #include "executor/stacks.h"
 
 enum {
-    MAX_POISONED = 16,     /* reads out of bounds after which a thread goes on */
+    MAX_POISONED = 16,     /* reads out of bounds after which a thread continues */
     MAX_POISONED_LOGS = 8, /* full logs after which it is terminated: poison may be a loop's bound */
-    MAX_LOGS_BESIDE = 256, /* those of another thread, when one has been terminated: poison may have come to it */
+    MAX_LOGS_BESIDE =
+        256, /* full logs of another thread, after one has been terminated: poison may have reached it */
     MAX_POISONED_BARRIERS =
         1000,         /* of a block, after which it ends: the bound may be that of a loop of barriers */
     LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */
@@ -82,7 +84,7 @@ struct site {
     uint64_t origin;
 };
 
-/* What a fault about registers of a wgmma is: an access before the wait, or a write without a fence after it. */
+/* Kinds of faults with registers of a wgmma: an access before the wait, or a write without a fence after it. */
 enum registers { REGISTERS_NONE, REGISTERS_IN_FLIGHT, REGISTERS_UNFENCED };
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW, HAZARD_PROXY };
 
@@ -197,7 +199,7 @@ struct tracer {
     } contexts[CONTEXT_CACHE]; /* entered last */
     uint32_t last[1024];       /* last merged item */
     struct passed_wait passes[1024];
-    uint8_t passed_over[32]; /* of each warp: drains that left the log of a lane full, one after the other */
+    uint8_t passed_over[32]; /* per warp: merges in a row that left the log of a lane full */
 
     struct site *sites;
     unsigned site_capacity, site_count;
@@ -221,7 +223,7 @@ struct tracer {
     struct ordered_pair *ordered; /* some pairs that are known to be ordered, by hash */
     struct clock_list seen;       /* what the whole block is ordered after since its last barrier */
 
-    uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it goes on with poison */
+    uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it continues with poison */
     uint16_t poisoned_logs[1024];
     struct code_location poison[1024]; /* the first such read of a thread that is poisoned */
     struct code_location ended_poison; /* that of the first thread that was terminated */
@@ -274,8 +276,8 @@ struct trace {
     uint64_t fault_more;
     uint64_t barriers;         /* summed over workers */
     _Atomic bool asynchronous; /* an asynchronous copy was issued */
-    uint32_t
-        guesses[64]; /* items of loads before a compare-and-swap of the same word: no race with other atomics */
+    uint32_t cas_loads[64];    /* items of loads before a compare-and-swap of the same word: they do not race with
+                                  other atomics */
     int guess_count;
     struct argument arguments[64];
     int argument_count;
@@ -312,8 +314,8 @@ void smemkit_trace_full(struct tracer *);
 bool trace_is_in_bounds(struct tracer *, uintptr_t address, unsigned bytes);
 /* Called for an access outside the recent spans. Returns the shifted space, or SPACE_UNKNOWN if the access is not
  * checked. Does not return from a fault. */
-uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
-                               uint32_t item);
+uint64_t smemkit_trace_slow_access(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
+                                   uint32_t item);
 /* Called for an access to a thread's locals, if locals_used. */
 void smemkit_trace_local(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind, uint32_t item);
 /* Lets other threads run before an access, if the schedule says so. */
@@ -351,14 +353,14 @@ void locals_dispose(struct tracer *);
  * none. */
 bool trace_device_variable(uintptr_t address, struct checked_fault *);
 
-/* The first read out of bounds of the running thread, if it has gone on with poison, which may be what it waits
- * for; otherwise of a thread that was terminated, for which it may wait. All zeros if there is none. */
+/* The first read out of bounds of the running thread, if it has continued with poison, for which it may be
+ * waiting; otherwise of a thread that was terminated, for which it may wait. All zeros if there is none. */
 struct code_location trace_poison(const struct tracer *);
 
 /* trace_compare: records the load before a compare-and-swap of the same word, which the swap validates.
- * trace_is_guess: whether a race is about such a load. */
+ * trace_is_cas_load: whether a race is about such a load. */
 void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
-bool trace_is_guess(const struct trace *, const struct checked_fault *);
+bool trace_is_cas_load(const struct trace *, const struct checked_fault *);
 
 /* Makes the checker the executor's observer: it checks the launches of threads whose scope asks for it. */
 void checker_observe(void);

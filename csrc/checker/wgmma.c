@@ -6,9 +6,9 @@
  * is ordered after its reads.
  *
  * Registers are the kernel's local variables, whose accesses the hooks pass on once a block has used wgmma. From
- * the issue to the wait nobody may touch accumulators, or write registers of a. What a thread writes there before
- * needs a wgmma.fence in between: for each word of a stack there is the number of the writer's last fence before
- * the write. Each fence of each thread has a number of its own. (PTX ISA, "wgmma.fence")
+ * the issue to the wait no thread may access accumulators, or write registers of a. A register that was written
+ * before the issue needs a wgmma.fence after the write. To check this, the fences of each thread are numbered, and
+ * each word of a stack has the number of the last fence before it was written. (PTX ISA, "wgmma.fence")
  */
 #define _GNU_SOURCE
 #include "executor/wgmma.h"
@@ -49,7 +49,7 @@ void locals_begin(struct tracer *t)
     t->locals_used = false;
 }
 
-/* Begins to note accesses to locals. False if there is no memory. */
+/* Starts recording accesses to local variables. False if out of memory. */
 static bool use_locals(struct tracer *t)
 {
     struct local_writes *locals = t->locals;
@@ -189,7 +189,7 @@ static void read_chunk(void *context, char *chunk)
             "out of bounds: wgmma.mma_async reads beyond the shared arrays of its block: the descriptor, or its "
             "leading and stride byte offsets, are wrong (PTX ISA, \"Matrix Descriptor Format\")",
             reads->item->file, reads->item->line);
-    space = smemkit_trace_unusual(t, (uintptr_t)chunk, CHUNK, ACCESS_LOAD, now.item);
+    space = smemkit_trace_slow_access(t, (uintptr_t)chunk, CHUNK, ACCESS_LOAD, now.item);
     if (space == SPACE_UNKNOWN)
         return;
     now.space = (enum space)(space >> SPACE_SHIFT);

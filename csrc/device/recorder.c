@@ -93,7 +93,7 @@ static void read_sizes(const struct kernel_row *row, const void *args, struct re
     }
 }
 
-/* Room for one more launch; NULL without memory. */
+/* Space for one more launch; NULL if out of memory. */
 static struct recorded_launch *next_launch(struct recorder *recorder)
 {
     if (recorder->count == recorder->capacity) {

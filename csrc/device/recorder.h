@@ -13,7 +13,7 @@ struct recorded_launch {
     const struct kernel_row *row;
     int size, pad;         /* `tile` or `block_size`, and `pad`; 0 for a kernel that has none */
     const char *precision; /* of a float32 product; NULL for others */
-    unsigned dtypes;       /* of which it is one for the kernel: set of enum dtype; 0: not known */
+    unsigned dtypes; /* the operand's, and those that the kernel treats alike: set of enum dtype; 0: not known */
     long long times;
 };
 
@@ -26,8 +26,8 @@ struct recorder {
     const struct recorded_device *as; /* NULL: as on the real device */
 };
 
-/* What a dry run takes instead of the real device's: its attributes, and the thresholds of an op's policy (NULL:
- * the policy's own). */
+/* What a dry run uses in place of the real device's values: attributes, and the thresholds of an op's policy
+ * (NULL: the policy's own). */
 struct recorded_device {
     int capability, multiprocessors;
     size_t l2_bytes;

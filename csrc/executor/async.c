@@ -1,12 +1,12 @@
 /* Asynchronous copies, cp.async. The bytes are copied when the thread waits for them, never before, so that a
  * kernel that reads them without waiting gets the old contents. The observer may have them copied at once instead,
- * which a GPU may do as well; to the observer the thread still sees them after its wait.
+ * which a GPU may do as well; to the observer the thread sees them only after its wait in either case.
  *
  * Each thread has a queue of its copies, oldest first. A commit closes a group of them; a wait completes all
  * groups but the last few. An arrival at an mbarrier is in the queue, too: it is made when a thread waits for the
  * mbarrier, or after a wait for the copies before it. On a GPU copies may complete earlier; a correct kernel
- * cannot tell. If the observer has an arrival made at once, it and the copies before it stay in the queue until a
- * thread waits: only then can they be seen.
+ * cannot observe that. If the observer has an arrival made at once, it and the copies before it stay in the queue
+ * until a thread waits: only then are they visible.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -143,7 +143,7 @@ static void append(struct worker *w, struct copy copy)
     struct queue *queue = &all->queues[w->current];
     uint32_t number = take_slot(all);
 
-    while (!number && queue->first) { /* out of slots: complete the oldest early, as hardware may */
+    while (!number && queue->first) { /* out of slots: completes the oldest copy early, as hardware may */
         complete_oldest(w, w->current);
         number = take_slot(all);
     }
@@ -229,13 +229,13 @@ void smemkit_async_arrive(void *object, int more, const char *file, int line)
 
     mbarrier_expect(object, more != 0, file, line);
     if (w->tracer)
-        smemkit_observer->copies_awaited(w, w->current); /* its accesses so far come before the arrival */
+        smemkit_observer->copies_awaited(w, w->current); /* its accesses so far precede the arrival */
     append(w, (struct copy){.to = object, .file = file, .line = line});
     if (completes_early(w))
         arrive_early(w);
 }
 
-/* Whether this is an arrival at an object, and all of its phase have come, if only those are asked for. */
+/* Whether this is an arrival at an object; with `made`, one that has been made in a phase that is complete. */
 static bool is_arrival(const struct copy *copy, const void *object, bool made)
 {
     return !copy->bytes && copy->to == object && (!made || (copy->moved && copy->item < mbarrier_phase(object)));
@@ -254,7 +254,7 @@ bool async_complete_for(struct worker *w, void *object, bool made)
             arrivals += is_arrival(&all->copies[i], object, made);
         found |= arrivals > 0;
         if (w->tracer && arrivals)
-            smemkit_observer->copies_awaited(w, thread); /* its accesses so far come before */
+            smemkit_observer->copies_awaited(w, thread); /* its accesses so far precede the arrival */
         while (arrivals) {
             const struct copy *first = &all->copies[all->queues[thread].first];
 
@@ -315,7 +315,7 @@ static void report_unfinished(struct worker *w, const struct queue *queue)
 
     for (uint32_t i = queue->first; i; i = i == queue->last ? 0 : all->copies[i].next)
         if (!all->copies[i].bytes)
-            unfinished = NULL; /* what is older arrives at an mbarrier */
+            unfinished = NULL; /* older copies arrive at an mbarrier */
         else if (!unfinished)
             unfinished = &all->copies[i];
     if (!unfinished)

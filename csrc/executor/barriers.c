@@ -29,7 +29,8 @@ void complete_barrier(struct worker *w)
     w->passed = 0;
 }
 
-/* Tells an arrival that nothing orders after those of the barrier's last phase: it may be counted in that phase.
+/* Reports an arrival that is not ordered after all arrivals of the barrier's last phase: it may be counted in that
+ * phase.
  */
 static void check_phases(struct worker *w, int id, const char *file, int line)
 {
@@ -93,7 +94,7 @@ static unsigned arriving_lanes(const struct worker *w, unsigned thread)
 static struct named_barrier *named_barrier(struct worker *w, int id, unsigned lanes, const char *file, int line)
 {
     struct named_barrier *b = &w->named[id & (NAMED_BARRIERS - 1)];
-    const char *other_file = b->arrived ? b->file : NULL; /* who has come before */
+    const char *other_file = b->arrived ? b->file : NULL; /* of the first arrival */
     int other_line = b->line;
     char what[MESSAGE_BYTES];
 

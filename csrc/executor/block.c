@@ -167,7 +167,7 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     return worker_end_block(w);
 }
 
-/* A function of its own, with a small frame in place of smemkit_tick's, because the stack is hashed. */
+/* A separate function, whose frame is smaller than that of smemkit_tick, because the stack is hashed. */
 static NOINLINE void yield_turn(struct worker *w)
 {
     end_turn(w, 0);

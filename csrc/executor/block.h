@@ -21,7 +21,7 @@ enum {
     NAMED_BARRIERS = 16,
     READY_WORDS = MAX_THREADS / 64,
     MAX_SHARED_BYTES = 227 * 1024, /* dynamic shared memory per block, as on compute capability 9.0 */
-    MBARRIER_LIVES = 256,          /* mbarriers of a block that are remembered */
+    MBARRIER_RECORDS = 256,        /* the last mbarriers of a block, whose init and inval are remembered */
     MESSAGE_BYTES = 768,
     SIGNAL_STACK_BYTES = 65536,
     SHARED_MAPPED = 256 * 1024, /* MAX_SHARED_BYTES, rounded up to pages of any size */
@@ -133,9 +133,9 @@ struct thread_location {
     int line;         /* 0: at an unknown line */
     unsigned thread;
 };
-struct mbarrier_life {
+struct mbarrier_record {
     const void *object;
-    struct thread_location begun, ended;
+    struct thread_location initialised, invalidated;
 };
 
 /* A wait for a phase of an mbarrier that has found it incomplete. */
@@ -181,8 +181,8 @@ struct worker {
         mbarrier_arrivals[MAX_THREADS]; /* the last one of each thread, in an observed launch */
     bool waits_failed;                  /* any of this block */
 
-    struct mbarrier_life mbarrier_lives[MBARRIER_LIVES]; /* a ring */
-    unsigned mbarriers;                                  /* of this block so far */
+    struct mbarrier_record mbarrier_records[MBARRIER_RECORDS]; /* a ring */
+    unsigned mbarriers;                                        /* of this block so far */
 
     uint32_t warp_waiting[MAX_WARPS];    /* lanes that wait in a collective */
     uint32_t warp_converging[MAX_WARPS]; /* lanes that wait in __activemask */
@@ -214,9 +214,10 @@ struct worker {
     struct worker *host;     /* of a further member of a cluster: the worker that runs it; NULL: itself */
     bool in_cluster;         /* the block is one of a cluster */
     unsigned rank;           /* in the cluster */
-    bool cluster_paused, cluster_stalled, cluster_dead; /* it lets others run; it must; they cannot help it */
+    bool cluster_paused, cluster_stalled, cluster_dead; /* it has let other blocks run; it cannot run before
+                                                           another block acts; no block can release it */
     unsigned cluster_turns;                             /* yields since it began to run */
-    uint32_t cluster_tickets[MAX_THREADS];              /* 1 + the phase at which a thread has arrived; 0: none */
+    uint32_t cluster_arrivals[MAX_THREADS];             /* 1 + the phase at which a thread has arrived; 0: none */
 
     struct fault fault;
     const void *fault_address, *fault_code; /* the address, and the instruction that accessed it */
@@ -267,11 +268,11 @@ void worker_leave(struct worker *) __attribute__((noreturn));
 /* Aborts the launch: `what` happened in the running thread. */
 void worker_fail(struct worker *, enum fault_kind, const char *what, const char *file, int line)
     __attribute__((noreturn));
-/* The same; the other place has its part in it. */
+/* Aborts the launch, with a message that also names a second location. */
 void worker_fail_beside(struct worker *, enum fault_kind, const char *what, const char *file, int line,
                         const char *other_file, int other_line) __attribute__((noreturn));
 
-/* Terminates the running thread after a recorded fault; the block goes on without it. */
+/* Terminates the running thread after a recorded fault; the block continues without it. */
 void worker_terminate_thread(struct worker *) __attribute__((noreturn));
 /* Lets other threads run. */
 void worker_yield(struct worker *);
@@ -286,9 +287,9 @@ bool shared_begin(struct worker *, const struct smemkit_launch *);
 void *shared_allocate(struct worker *, const struct smemkit_shared *);
 /* A static variable of the worker's block, which it allocates if need be. */
 void *shared_variable(struct worker *, const struct smemkit_shared *);
-/* shared_near: the array at or next to `address`, or NULL. shared_describe: writes "4 bytes past the end of the
- * shared variable tile of 1024 bytes" or the like; false if there is no such array. */
-const struct shared_array *shared_near(const struct worker *, const void *address);
+/* nearest_shared_array: the array at or next to `address`, or NULL. shared_describe: writes "4 bytes past the end
+ * of the shared variable tile of 1024 bytes" or the like; false if there is no such array. */
+const struct shared_array *nearest_shared_array(const struct worker *, const void *address);
 bool shared_describe(const struct worker *, const void *address, char *text, size_t length);
 /* The byte of an array whose address in the shared window has these low WINDOW_BITS bits, or NULL: the descriptors
  * of matrices have no others. */

@@ -6,8 +6,8 @@
  * nothing else, the others when their thread waits for its bulk group, or exits. The observer may have them moved
  * at once instead; to the observer they can be seen only after the wait, whenever they moved.
  *
- * A phase of an mbarrier is complete when no arrivals are pending and as many bytes have come as were expected, in
- * whichever order the two are told. Objects at which the two differ are in a list.
+ * A phase of an mbarrier is complete when no arrivals are pending and as many bytes have arrived as were expected,
+ * in either order. Objects at which the two differ are in a list.
  */
 #define _GNU_SOURCE
 #include "bulk.h"
@@ -24,7 +24,7 @@ enum { MAX_BULKS = 1 << 16, MAX_TRANSACTION = (1 << 20) - 1, GRAIN = 16, TENSOR_
 
 struct transactions {
     const void *object;
-    long long expected, come; /* bytes of the phase; they differ */
+    long long expected, received; /* bytes of the current phase; they differ */
 };
 
 /* A copy whose source is known to be read, in a check: a wait for its write may follow. */
@@ -116,9 +116,9 @@ bool bulk_is_open(struct worker *w, const void *object)
     return find_open(keeper(w, object), object) != NULL;
 }
 
-/* Counts bytes that the object's phase expects, and bytes that have come. Returns false if they differ by more
+/* Counts bytes that the object's phase expects, and bytes that have arrived. Returns false if they differ by more
  * than an mbarrier can count. */
-static bool count_bytes(struct worker *w, void *object, uint64_t expected, uint64_t come)
+static bool count_bytes(struct worker *w, void *object, uint64_t expected, uint64_t received)
 {
     struct worker *owner = keeper(w, object);
     struct bulk_copies *all = own_copies(owner);
@@ -131,9 +131,9 @@ static bool count_bytes(struct worker *w, void *object, uint64_t expected, uint6
         *open = (struct transactions){.object = object};
     }
     open->expected += (long long)expected;
-    open->come += (long long)come;
-    counted = llabs(open->expected - open->come) <= MAX_TRANSACTION;
-    if (open->expected == open->come) {
+    open->received += (long long)received;
+    counted = llabs(open->expected - open->received) <= MAX_TRANSACTION;
+    if (open->expected == open->received) {
         *open = all->open[--all->open_count];
         mbarrier_settle(object);
     }
@@ -141,19 +141,19 @@ static bool count_bytes(struct worker *w, void *object, uint64_t expected, uint6
     return counted;
 }
 
-static void count_transaction(void *object, uint64_t expected, uint64_t come, const char *instruction,
+static void count_transaction(void *object, uint64_t expected, uint64_t received, const char *instruction,
                               const char *file, int line)
 {
     struct worker *w = own_worker();
     char what[MESSAGE_BYTES];
 
     mbarrier_checked_phase(object, instruction, file, line);
-    if (count_bytes(w, object, expected, come))
+    if (count_bytes(w, object, expected, received))
         return;
-    snprintf(
-        what, sizeof what,
-        "%s of %llu bytes at %.200s:%d: an mbarrier counts at most %d bytes that are expected and have not come",
-        instruction, (unsigned long long)(expected | come), file, line, MAX_TRANSACTION);
+    snprintf(what, sizeof what,
+             "%s of %llu bytes at %.200s:%d: an mbarrier counts at most %d bytes that are expected and have not "
+             "arrived",
+             instruction, (unsigned long long)(expected | received), file, line, MAX_TRANSACTION);
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
@@ -170,18 +170,18 @@ void smemkit_mbarrier_complete(void *object, uint64_t bytes, const char *file, i
 void bulk_describe(const struct worker *w, const void *object, char *text, size_t length)
 {
     const struct transactions *open = find_open(w, object);
-    long long come;
+    long long received;
 
     if (!open)
         return;
-    come = open->come;
+    received = open->received;
     for (unsigned i = 0; i < w->bulk->count; i++)
         if (w->bulk->items[i].copy.mbarrier == object && !w->bulk->items[i].moved)
-            come += (long long)w->bulk->items[i].copy.bytes;
-    if (come < open->expected)
-        snprintf(text, length, " and %lld of %lld bytes", open->expected - come, open->expected);
-    else if (come > open->expected)
-        snprintf(text, length, ", and has got %lld bytes where %lld are expected", come, open->expected);
+            received += (long long)w->bulk->items[i].copy.bytes;
+    if (received < open->expected)
+        snprintf(text, length, " and %lld of %lld bytes", open->expected - received, open->expected);
+    else if (received > open->expected)
+        snprintf(text, length, ", and has received %lld bytes where %lld are expected", received, open->expected);
 }
 
 /* ---- tensors ---- */
@@ -451,7 +451,8 @@ static bool is_awaited(const struct worker *w, uint32_t group, unsigned groups)
     return w->bulk->groups[w->current] - group > groups;
 }
 
-/* Its thread sees the writes of copies whose sources it has seen read before. */
+/* Reports to the observer that the running thread sees the writes of copies for whose reads alone it has waited
+ * before. */
 static void see_writes(struct worker *w, unsigned groups)
 {
     struct bulk_copies *all = w->bulk;

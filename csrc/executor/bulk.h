@@ -24,8 +24,8 @@ struct bulk_piece {
     size_t bytes;
 };
 typedef void (*bulk_piece_function)(void *context, const struct bulk_piece *);
-/* Calls `function` for each piece of a copy. One between two places in shared memory is a piece whose `global` is
- * its source. */
+/* Calls `function` for each piece of a copy. A copy within shared memory is a piece whose `global` is the source.
+ */
 void bulk_each_piece(const struct bulk *, bulk_piece_function, void *context);
 
 /* Completes copies that arrive at an object whose phase only lacks bytes, until the phase is complete. False if
@@ -35,15 +35,15 @@ bool bulk_complete_for(struct worker *, void *object);
  * that arrived in them. */
 void bulk_observed(struct worker *, void *object);
 
-/* Whether the phase of an object has bytes to wait for, or bytes that nobody has expected. */
+/* Whether the phase of an object has bytes to wait for, or more bytes than it expects. */
 bool bulk_is_open(struct worker *, const void *object);
-/* The mbarrier begins or ends: bytes of its former life are not awaited. */
+/* The mbarrier is initialised or invalidated: bytes of its earlier use are no longer expected. */
 void bulk_forget_object(struct worker *, const void *object);
 /* Appends " and 64 of 1088 bytes", if it has. */
 void bulk_describe(const struct worker *, const void *object, char *text, size_t length);
 
-/* bulk_exit: completes the copies of an exiting thread that no mbarrier waits for. bulk_finish: tells of copies
- * that nobody has waited for at the block's end. bulk_forget: drops those of a block, and what its mbarriers
+/* bulk_exit: completes the copies of an exiting thread that no mbarrier waits for. bulk_finish: reports copies
+ * that no thread has waited for at the block's end. bulk_forget: drops those of a block, and what its mbarriers
  * expect. bulk_dispose: frees their memory. */
 void bulk_exit(struct worker *, unsigned thread);
 void bulk_finish(struct worker *);

@@ -2,12 +2,13 @@
  * "barrier.cluster", "mapa")
  *
  * The blocks of a cluster take turns on one worker thread, each with a struct worker of its own, whose stacks and
- * shared memory it has; the worker's own struct runs rank 0. A block runs until none of its threads can go on, or
- * until they have waited for a while for what others may do. So no two blocks of a cluster run at once, and the
- * state of one needs no lock against the others.
+ * shared memory it has; the worker's own struct runs rank 0. A block runs until none of its threads can continue,
+ * or until they have waited for other blocks for a while. So no two blocks of a cluster run at once, and the state
+ * of one needs no lock against the others.
  *
- * Each thread arrives at the cluster's barrier, and waits for its end, in turn. A phase ends when all threads have
- * arrived that have not exited. The shared memory of a block that has ended cannot be accessed any more.
+ * Each thread alternately arrives at the cluster's barrier and waits for the end of the phase. A phase ends when
+ * all threads have arrived that have not exited. The shared memory of a block that has ended cannot be accessed
+ * any more.
  */
 #define _GNU_SOURCE
 #include "cluster.h"
@@ -50,7 +51,7 @@ bool cluster_is_possible(const struct smemkit_launch *launch, char *why, size_t 
     if ((uint64_t)of[0] * of[1] * of[2] > MAX_CLUSTER)
         snprintf(why, length, "a cluster has at most %d blocks", MAX_CLUSTER);
     else if (grid[0] % of[0] || grid[1] % of[1] || grid[2] % of[2])
-        snprintf(why, length, "a grid of (%u, %u, %u) blocks is no whole number of clusters of (%u, %u, %u)",
+        snprintf(why, length, "a grid of (%u, %u, %u) blocks is not a whole number of clusters of (%u, %u, %u)",
                  grid[0], grid[1], grid[2], of[0], of[1], of[2]);
     else if (launch->cooperative)
         snprintf(why, length, "the CPU device has no grid-wide barriers in clusters");
@@ -165,7 +166,7 @@ static void begin(struct worker *w, const struct smemkit_launch *launch, uint64_
         member->in_cluster = true;
         member->rank = rank;
         member->cluster_stalled = member->cluster_dead = member->cluster_paused = false;
-        memset(member->cluster_tickets, 0, sizeof member->cluster_tickets);
+        memset(member->cluster_arrivals, 0, sizeof member->cluster_arrivals);
         worker_begin_block(member, launch, block_of(c, rank));
     }
 }
@@ -192,7 +193,7 @@ static bool run_member(struct worker *host, struct worker *member)
     good = !ended || worker_end_block(member);
     smemkit_worker = host;
     atomic_store(&host->in_block, true); /* for the watchdog */
-    note_change(host);                   /* what repeats itself in one block may wait for another one */
+    note_change(host); /* threads that repeat themselves in one block may be waiting for another one */
     if (ended) {
         host->cluster->ended[member->rank] = true;
         protect(member, PROT_NONE);
@@ -200,7 +201,7 @@ static bool run_member(struct worker *host, struct worker *member)
     return good;
 }
 
-/* Whether no member can go on: the first of them then tells the fault. */
+/* Whether no member can continue: the first of them then reports the fault. */
 static void find_deadlock(struct cluster *c)
 {
     struct worker *first = NULL;
@@ -278,13 +279,14 @@ void cluster_exit(struct worker *w)
     struct cluster *c = cluster_of(w);
 
     c->live--;
-    if (w->cluster_tickets[w->current] == c->phase + 1)
+    if (w->cluster_arrivals[w->current] == c->phase + 1)
         c->arrived--;
-    w->cluster_tickets[w->current] = 0;
+    w->cluster_arrivals[w->current] = 0;
     complete_if_all(c);
 }
 
-/* What threads release at, and acquire from: a phase has ended for all threads before the next but one begins. */
+/* The address at which the threads of a phase release, and from which they acquire. Two of them alternate, because
+ * a phase has ended for all threads before the next but one begins. */
 static const void *barrier_phase(const struct cluster *c, uint32_t phase)
 {
     return (const char *)c + phase % 2;
@@ -327,12 +329,12 @@ void smemkit_cluster_arrive(int aligned, int releases, const char *file, int lin
         refuse(w,
                "barrier.cluster in a launch without clusters: give the launch a cluster, or use __syncthreads()",
                file, line);
-    if (w->cluster_tickets[w->current])
+    if (w->cluster_arrivals[w->current])
         refuse(w, "barrier.cluster.arrive of a thread that has arrived already, without barrier.cluster.wait",
                file, line);
     if (w->tracer)
         smemkit_observer->cluster_barrier(w, barrier_phase(c, c->phase), true, releases);
-    w->cluster_tickets[w->current] = c->phase + 1;
+    w->cluster_arrivals[w->current] = c->phase + 1;
     c->arrived++;
     complete_if_all(c);
 }
@@ -345,16 +347,16 @@ void smemkit_cluster_wait(int aligned, const char *file, int line)
     uint32_t phase;
 
     check_warp("barrier.cluster.wait", aligned, file, line);
-    if (is_alone(w) || !w->cluster_tickets[me])
+    if (is_alone(w) || !w->cluster_arrivals[me])
         refuse(w, "barrier.cluster.wait of a thread that has not arrived, barrier.cluster.arrive", file, line);
-    while (c->phase < w->cluster_tickets[me]) {
+    while (c->phase < w->cluster_arrivals[me]) {
         w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_CLUSTER};
         clear_ready(w, me);
         yield_to_next(w);
         w->waiting[me].reason = WAIT_AT_BARRIER;
     }
-    phase = w->cluster_tickets[me] - 1;
-    w->cluster_tickets[me] = 0;
+    phase = w->cluster_arrivals[me] - 1;
+    w->cluster_arrivals[me] = 0;
     if (w->tracer)
         smemkit_observer->cluster_barrier(w, barrier_phase(c, phase), false, true);
 }
@@ -393,14 +395,14 @@ void *smemkit_cluster_map(const void *address, unsigned rank, const char *file, 
 
     if (rank >= (c ? c->size : 1))
         refuse_rank(w, rank, c ? c->size : 1, file, line);
-    array = owner ? shared_near(owner, address) : NULL;
+    array = owner ? nearest_shared_array(owner, address) : NULL;
     if (!array)
         smemkit_trap("mapa, or map_shared_rank, of an address outside shared memory", file, line);
     other = c ? c->members[rank] : w;
     if (other == owner)
         return (void *)(uintptr_t)address;
     start = array->variable ? shared_variable(other, array->variable) : other->shared.dynamic.start;
-    if (c->ended[rank]) /* the variable may be new there */
+    if (c->ended[rank]) /* the variable may just have been allocated there */
         protect(other, PROT_NONE);
     return (char *)(uintptr_t)start + ((const char *)address - array->start);
 }

@@ -30,8 +30,8 @@ void cluster_dispose(struct worker *);
 bool cluster_observe(struct worker *, const struct smemkit_launch *, struct observation *);
 bool cluster_restore(struct worker *);
 
-/* Called by a fiber: lets the other blocks run. `stalled`: no thread of this block can run before another block
- * has released one. Returns false if none of them can ever do that. */
+/* Called by a fiber: lets the other blocks run. `stalled`: no thread of this block can run until another block
+ * releases one. Returns false if no block can ever do that. */
 bool cluster_switch(struct worker *, bool stalled);
 /* The running thread exits. */
 void cluster_exit(struct worker *);

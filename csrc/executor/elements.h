@@ -40,7 +40,7 @@ INLINE float e4m3_to_float(uint8_t bits)
     return float_of_bits(sign | bits_of_float(float_of_bits(x) * 0x1p120f));
 }
 
-/* Elements of registers, which lie in a row, as numbers, four at a time: this is most of the work. */
+/* Converts the elements in consecutive registers to numbers, four at a time: most of the time is spent here. */
 INLINE void convert(const uint32_t *words, unsigned count, enum smemkit_element type, double *to)
 {
     const uint16_t *halves = (const uint16_t *)words;

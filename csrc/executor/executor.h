@@ -33,8 +33,8 @@ struct smemkit_launch {
     unsigned argument_count;
     const void *const *arguments; /* addresses of the arguments' values */
     const size_t *argument_bytes;
-    int cooperative; /* its blocks wait for each other: they run together, each on a worker of its own */
-    int closed;      /* the host cannot write the kernel's memory meanwhile: a wait for the host never ends */
+    int cooperative;         /* its blocks wait for each other: they run together, each on a worker of its own */
+    int host_cannot_write;   /* during the launch, in the memory of the kernel: a wait for the host never ends */
     unsigned *grid_arrivals; /* arrivals of blocks at grid-wide barriers; zeroed before blocks run */
     unsigned cluster[3];     /* blocks of a cluster in each dimension, which divides the grid; zeros: none */
 };
@@ -58,8 +58,8 @@ int smemkit_set_error(int error);
 
 /* ---- called by a kernel ---- */
 
-/* PTX's barrier.cluster and the place of a block in its cluster (cluster.c). `map`: the same place in the shared
- * memory of the block of this rank. */
+/* PTX's barrier.cluster and the position of a block in its cluster (cluster.c). `map`: the same address in the
+ * shared memory of the block of this rank. */
 void smemkit_cluster_arrive(int aligned, int releases, const char *file, int line);
 void smemkit_cluster_wait(int aligned, const char *file, int line);
 unsigned smemkit_cluster_rank(void);
@@ -78,7 +78,7 @@ int smemkit_barrier(int predicate, const char *file, int line);
 void smemkit_named_barrier(int id, unsigned threads, int wait, const char *file, int line);
 
 /* A collective of the lanes in `mask`: waits until all of them that have not exited have arrived. SHUFFLE returns
- * the `value` of lane `source`, which must be among them; the others return what their names say. */
+ * the `value` of lane `source`, which must be among them; the other collectives return what their names say. */
 enum smemkit_collective {
     SMEMKIT_SYNC,
     SMEMKIT_SHUFFLE,
@@ -179,7 +179,7 @@ void *smemkit_allocate(size_t bytes);
 void smemkit_release(void *memory);
 
 /* malloc, new, free and delete, of a kernel or of the host code beside it. A kernel's memory lies between guard
- * pages; it gets NULL where there is none, as on a GPU. caller: where the kernel goes on after it. */
+ * pages; it gets NULL where there is none, as on a GPU. caller: the return address in the kernel. */
 void *smemkit_heap_allocate(size_t bytes);
 void smemkit_heap_release(void *memory, const void *caller);
 int smemkit_in_kernel(void);

@@ -79,7 +79,7 @@ INLINE void gather_c(lanes_t lanes, int m, enum smemkit_element type, words_t *t
     }
 }
 
-/* The reverse, for d */
+/* Stores rows of numbers in the lanes' registers of d */
 INLINE void scatter(lanes_t lanes, int m, enum smemkit_element type, words_t *from)
 {
     const unsigned width = type == SMEMKIT_F64 ? 2 : 1, each = type == SMEMKIT_F16 ? 1 : 2;
@@ -113,7 +113,7 @@ INLINE void multiply_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_
     }
 }
 
-/* The same in double precision, whose products are not exact */
+/* Multiplies rows in double precision, with fma, because the products are not exact */
 INLINE void fuse_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_t *sum)
 {
     for (int i = 0; i < m; i++)
@@ -205,7 +205,7 @@ INLINE void multiply_each_type(lanes_t lanes)
 }
 
 #ifdef __x86_64__
-/* The same with vectors of four doubles. Its results are the same. */
+/* Multiplies floats with vectors of four doubles. The results do not differ. */
 __attribute__((target("avx2,fma"))) static NOINLINE void multiply_floats_wide(lanes_t lanes)
 {
     multiply_each_type(lanes);
@@ -349,8 +349,9 @@ void smemkit_multiply(struct smemkit_mma *mma, const char *file, int line)
 
 /* ---- matrices of 8 rows of 16 bytes ---- */
 
-/* Where half h of lane l's register is: its row and its place in the row. */
-static void place(const struct smemkit_matrices *moved, unsigned lane, unsigned h, unsigned *row, unsigned *column)
+/* The row and the column of half h of lane l's register. */
+static void locate_half(const struct smemkit_matrices *moved, unsigned lane, unsigned h, unsigned *row,
+                        unsigned *column)
 {
     *row = moved->transposed ? 2 * (lane % 4) + h : lane / 4;
     *column = moved->transposed ? lane / 4 : 2 * (lane % 4) + h;
@@ -367,7 +368,7 @@ static NOINLINE void load_matrices(lanes_t lanes)
             for (unsigned h = 0; h < 2; h++) {
                 unsigned row, column;
 
-                place(all[lane], lane, h, &row, &column);
+                locate_half(all[lane], lane, h, &row, &column);
                 word |= (all[8 * i + row]->row[column / 2] >> column % 2 * 16 & 0xffff) << 16 * h;
             }
             all[lane]->words[i] = word;
@@ -384,7 +385,7 @@ static NOINLINE void store_matrices(lanes_t lanes)
                 unsigned row, column;
                 uint32_t *to;
 
-                place(all[lane], lane, h, &row, &column);
+                locate_half(all[lane], lane, h, &row, &column);
                 to = &all[8 * i + row]->row[column / 2];
                 *to = (*to & 0xffffu << 16 * (1 - column % 2)) | (all[lane]->words[i] >> 16 * h & 0xffff)
                                                                      << 16 * (column % 2);

@@ -2,11 +2,11 @@
  * mbarrier")
  *
  * The object is one word: the arrivals that the phase still expects, those that each phase expects, the number of
- * the phase, and a mark that tells an initialised object from other memory, all zeros or ones. A phase is complete
- * when nothing is pending; the next one begins at once.
+ * the phase, and a mark that distinguishes an initialised object from other memory, all zeros or ones. A phase is
+ * complete when nothing is pending; the next one begins at once.
  *
- * The worker remembers where the objects of its block were initialised and invalidated, so that a second init is
- * told from the first one, and a use after inval from one before init.
+ * The worker remembers where the objects of its block were initialised and invalidated, so that a second init can
+ * be distinguished from the first one, and a use after inval from one before init.
  */
 #define _GNU_SOURCE
 #include "mbarrier.h"
@@ -47,13 +47,13 @@ static uint64_t *word_at(void *address)
 }
 
 /* What is known of the last object at an address; NULL: none of this block, or long ago. */
-static struct mbarrier_life *life_at(struct worker *w, const void *object)
+static struct mbarrier_record *record_at(struct worker *w, const void *object)
 {
-    const unsigned known = w->mbarriers < MBARRIER_LIVES ? w->mbarriers : MBARRIER_LIVES;
+    const unsigned known = w->mbarriers < MBARRIER_RECORDS ? w->mbarriers : MBARRIER_RECORDS;
 
     for (unsigned i = 0; i < known; i++)
-        if (w->mbarrier_lives[i].object == object)
-            return &w->mbarrier_lives[i];
+        if (w->mbarrier_records[i].object == object)
+            return &w->mbarrier_records[i];
     return NULL;
 }
 
@@ -69,14 +69,16 @@ static bool is_object(const void *object)
     return (uintptr_t)object % 8 == 0 && (*(const uint64_t *)object & MARKS) == MARK;
 }
 
-/* Aborts the launch: there is no object, or no longer. */
+/* Aborts the launch: there is no object here, or not any more. */
 static void reject(struct worker *, const void *object, const char *instruction, const char *file, int line)
     __attribute__((noreturn));
 static void reject(struct worker *w, const void *object, const char *instruction, const char *file, int line)
 {
     struct worker *owner = cluster_owner(w, object);
-    const struct mbarrier_life *life = life_at(owner ? owner : w, object);
-    const struct thread_location *other = !life ? NULL : life->ended.file ? &life->ended : &life->begun;
+    const struct mbarrier_record *record = record_at(owner ? owner : w, object);
+    const struct thread_location *other = !record                    ? NULL
+                                          : record->invalidated.file ? &record->invalidated
+                                                                     : &record->initialised;
     const bool misaligned = (uintptr_t)object % 8;
     char what[MESSAGE_BYTES], by[64];
 
@@ -96,7 +98,7 @@ static void reject(struct worker *w, const void *object, const char *instruction
         worker_fail(w, KIND_BARRIER, what, file, line);
     }
     snprintf(what, sizeof what,
-             other == &life->ended
+             other == &record->invalidated
                  ? "%s at %.200s:%d of an mbarrier that %s has invalidated at %.200s:%d"
                  : "%s at %.200s:%d of an mbarrier whose memory has been overwritten since %s initialised it at "
                    "%.200s:%d",
@@ -125,8 +127,8 @@ uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line)
 }
 
 /* Aborts the launch: the memory of a new object is misaligned, or holds an object. */
-static void check_place(struct worker *w, const void *object, const struct mbarrier_life *life, const char *file,
-                        int line)
+static void check_address(struct worker *w, const void *object, const struct mbarrier_record *record,
+                          const char *file, int line)
 {
     char what[MESSAGE_BYTES], by[64];
 
@@ -135,27 +137,27 @@ static void check_place(struct worker *w, const void *object, const struct mbarr
                  line);
         worker_fail(w, KIND_MISALIGNED, what, file, line);
     }
-    if (life && !life->ended.file) {
-        describe_thread(w, life->begun.thread, by, sizeof by);
+    if (record && !record->invalidated.file) {
+        describe_thread(w, record->initialised.thread, by, sizeof by);
         snprintf(what, sizeof what,
                  "mbarrier.init at %.200s:%d of an mbarrier that %s has initialised at %.200s:%d, without "
                  "mbarrier.inval in between",
-                 file, line, by, life->begun.file, life->begun.line);
-        worker_fail_beside(w, KIND_BARRIER, what, file, line, life->begun.file, life->begun.line);
+                 file, line, by, record->initialised.file, record->initialised.line);
+        worker_fail_beside(w, KIND_BARRIER, what, file, line, record->initialised.file, record->initialised.line);
     }
 }
 
 void smemkit_mbarrier_init(void *object, unsigned count, const char *file, int line)
 {
     struct worker *w = own_worker();
-    struct mbarrier_life *life = life_at(w, object);
+    struct mbarrier_record *record = record_at(w, object);
 
-    check_place(w, object, life, file, line);
+    check_address(w, object, record, file, line);
     *word_at(object) = smemkit_mbarrier_word(count, file, line);
     bulk_forget_object(w, object);
-    if (!life)
-        life = &w->mbarrier_lives[w->mbarriers++ % MBARRIER_LIVES];
-    *life = (struct mbarrier_life){object, {file, line, w->current}, {0}};
+    if (!record)
+        record = &w->mbarrier_records[w->mbarriers++ % MBARRIER_RECORDS];
+    *record = (struct mbarrier_record){object, {file, line, w->current}, {0}};
     for (unsigned i = 0; i < w->count; i++) {
         if (w->waiting[i].reason == WAIT_INIT && w->waiting[i].value == (uintptr_t)object)
             set_ready(w, i);
@@ -171,7 +173,7 @@ void smemkit_mbarrier_await_init(const void *object, const char *file, int line)
     struct worker *w = own_worker();
     const unsigned me = w->current;
 
-    if ((uintptr_t)object % 8 || is_object(object) || life_at(w, object) || cluster_owner(w, object) != w)
+    if ((uintptr_t)object % 8 || is_object(object) || record_at(w, object) || cluster_owner(w, object) != w)
         return;
     w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_INIT, .value = (uintptr_t)object};
     clear_ready(w, me);
@@ -182,14 +184,14 @@ void smemkit_mbarrier_await_init(const void *object, const char *file, int line)
 void smemkit_mbarrier_inval(void *object, const char *file, int line)
 {
     struct worker *w = own_worker();
-    struct mbarrier_life *life;
+    struct mbarrier_record *record;
 
     checked_word(object, "mbarrier.inval", file, line);
     *word_at(object) = 0;
     bulk_forget_object(w, object);
-    life = life_at(w, object);
-    if (life)
-        life->ended = (struct thread_location){file, line, w->current};
+    record = record_at(w, object);
+    if (record)
+        record->invalidated = (struct thread_location){file, line, w->current};
 }
 
 uint32_t mbarrier_phase(const void *object)
@@ -266,7 +268,7 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
-/* Tells the observer of a try of the running thread. */
+/* Reports a try of the running thread to the observer. */
 static void note_try(struct worker *w, const void *object, bool complete, bool parity, const char *file, int line)
 {
     const struct mbarrier_wait *failed = &w->failed_waits[w->current];

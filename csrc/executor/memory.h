@@ -28,12 +28,13 @@ void memory_unregister(void *registration);
 /* Finds the buffer whose memory or guards contain `address`. False if there is none. */
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);
 
-/* Makes the guard pages that hold `bytes` bytes at `address` readable, all ones (NaN, -1), so that a check can go
- * on after a read there. False if they are in no guard, or if there are too many already. memory_restore_guards
- * undoes it for all buffers. */
+/* Makes the guard pages that hold `bytes` bytes at `address` readable, all ones (NaN, -1), so that a check can
+ * continue after a read there. False if they are in no guard, or if there are too many already.
+ * memory_restore_guards undoes it for all buffers. */
 bool memory_poison_guard(const void *address, size_t bytes);
 bool memory_restore_guards(void); /* false if the system refuses */
-/* The same for guards of others: maps the pages, adds them to a list with space for POISONED, and unmaps them. */
+/* Poisons guard pages that others own: maps the pages, adds them to a list with space for POISONED, and unmaps
+ * them. */
 enum { POISONED = 64 };
 struct poisoned_pages {
     char *page[POISONED];

@@ -35,7 +35,7 @@ const struct observer *smemkit_observer;
 static SMEMKIT_THREAD_LOCAL int last_error;
 static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
 static SMEMKIT_THREAD_LOCAL bool ran;
-static SMEMKIT_THREAD_LOCAL bool launching; /* a signal handler that launches would wait for itself */
+static SMEMKIT_THREAD_LOCAL bool launching; /* a signal handler that launches a kernel would wait for itself */
 
 /* The process's workers. `lock` protects all fields except the atomic ones, and `launch`, `blocks`, `workers`,
  * which do not change while `running` is not zero. */
@@ -131,7 +131,7 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
                                (unsigned)(i / columns / rows)};
 
         if (!(cluster_is_wanted(launch) ? cluster_run(w, launch, i) : worker_run_block(w, launch, block)) &&
-            (!pool.observation || pool.abort)) { /* a check goes on with other blocks */
+            (!pool.observation || pool.abort)) { /* a check continues with other blocks */
             pthread_mutex_lock(&pool.lock);
             if (!pool.fault.error || pool.abort == ABORT_HANG || pool.abort == ABORT_DEADLOCK)
                 pool.fault = w->fault;
@@ -394,7 +394,7 @@ static void watch(void)
             if (limit > 0 && stuck[i] * (POLL_MS / 1000.0) > limit)
                 pool.abort = ABORT_HANG;
         }
-        if (!pool.abort && (pool.observation || pool.launch->closed) && cannot_end(&search)) {
+        if (!pool.abort && (pool.observation || pool.launch->host_cannot_write) && cannot_end(&search)) {
             for (int i = 0; i < pool.size; i++)
                 pool.workers[i]->unstarted =
                     pool.blocks - (pool.next_block < pool.blocks ? pool.next_block : pool.blocks);
@@ -451,13 +451,13 @@ long smemkit_fail_launch(long countdown, int signal)
 
 int smemkit_launch_failure(const char *kernel)
 {
-    const int by = atomic_load(&fail_signal);
+    const int number = atomic_load(&fail_signal);
 
     if (atomic_load(&fail_countdown) <= 0 || atomic_fetch_sub(&fail_countdown, 1) != 1)
         return ERROR_NONE;
-    if (!by)
+    if (!number)
         return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, for a test", kernel);
-    (void)raise(by);
+    (void)raise(number);
     return smemkit_interrupted && smemkit_interrupted() ? refuse(ERROR_UNKNOWN, "interrupted") : ERROR_NONE;
 }
 

@@ -1,4 +1,4 @@
-/* What PTX's instructions need of the executor, beside executor.h. */
+/* What PTX's instructions need of the executor, in addition to executor.h. */
 #ifndef SMEMKIT_EXECUTOR_PTX_H
 #define SMEMKIT_EXECUTOR_PTX_H
 
@@ -9,7 +9,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* A collective of all 32 lanes of the warp, which the last lane to arrive carries out: `run` gets every lane's
+/* A collective of all 32 lanes of the warp, which the last lane to arrive executes: `run` gets every lane's
  * object. A lane's object begins with this. If lanes have exited or do not exist, the launch is aborted. */
 enum { SMEMKIT_CALL = SMEMKIT_XOR + 1 }; /* the collective's number */
 struct smemkit_warp_call {
@@ -105,7 +105,7 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
  * need be. The pending arrivals of a word. */
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
-/* Bytes that the phase expects more, and bytes that have come (bulk.c). */
+/* Additional bytes that the phase expects; and bytes that have arrived (bulk.c). */
 void smemkit_mbarrier_expect(void *object, uint64_t bytes, const char *file, int line);
 void smemkit_mbarrier_complete(void *object, uint64_t bytes, const char *file, int line);
 
@@ -124,8 +124,8 @@ struct smemkit_tensor {
     uint8_t fill[8];       /* an element outside the tensor */
 };
 
-/* PTX's bulk copies (bulk.c): the calling thread starts one, closes a bulk group, and waits until at most so many
- * of its groups have not been carried out, or not read their sources. */
+/* PTX's bulk copies (bulk.c): the calling thread starts one, closes a bulk group, and waits until at most `groups`
+ * of its groups are incomplete, or have not read their sources. */
 struct smemkit_bulk {
     const char *instruction; /* "cp.async.bulk" */
     void *to;

@@ -59,8 +59,8 @@ static void end_round(struct worker *w)
     begin_round(r, w->count);
 }
 
-/* Clears the part of the stack that note_turn will use. What the checker's functions left there, the count of the
- * thread's accesses for one, would else be hashed where note_turn's frame has a hole. */
+/* Clears the part of the stack that note_turn will use. Otherwise what the checker's functions left there, such as
+ * the count of the thread's accesses, would be hashed where note_turn's frame has padding. */
 NOINLINE void clear_stack(void)
 {
     char below[1024];

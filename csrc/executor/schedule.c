@@ -109,7 +109,8 @@ static void resume_lanes(struct worker *w, unsigned warp)
     w->ready[warp >> 1] |= (uint64_t)resumed << (warp & 1) * 32;
 }
 
-/* Returns a thread that waits for mbarrier.init in vain: it tells the fault. -1 if there is none. */
+/* Returns a thread that waits for an mbarrier.init that never happens: it reports the fault. -1 if there is none.
+ */
 static int wake_without_init(struct worker *w)
 {
     for (unsigned i = 0; i < w->count; i++) {

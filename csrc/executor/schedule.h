@@ -13,7 +13,7 @@ enum {
     TICKS_PER_TURN = 32,  /* ticks of a block between two switches to the next thread */
     TURNS_PER_BLOCK = 64, /* switches of a block between two switches to the next block of its cluster */
     COLLECTIVES_PER_TURN =
-        509, /* collectives of a warp per turn; prime, so that each collective of a loop ends a turn at times */
+        509, /* collectives of a warp per turn; prime, so that each collective of a loop sometimes ends a turn */
     MAX_GUARDS = 16384,
 };
 

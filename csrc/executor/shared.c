@@ -7,10 +7,10 @@
  * slack before an array is the rest of its first page; below it nothing is accessible. A static variable gets its
  * slot when a thread first reaches its declaration, for the rest of the launch.
  *
- * An address of PTX's shared window has in its low WINDOW_BITS bits the place of the byte among the block's
- * arrays, which begin at the same multiples of WINDOW_ALIGNMENT there as in memory; above them twice the array's
- * number, so that an address before or past the array still tells which one it is;
- * and above them which block of a cluster.
+ * The low WINDOW_BITS bits of an address in PTX's shared window are the byte's offset among the block's arrays,
+ * which begin at the same multiples of WINDOW_ALIGNMENT there as in memory. Above them is twice the array's
+ * number, so that an address before or past the array still identifies it; and above that the rank of a block of
+ * the cluster.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -149,7 +149,7 @@ bool shared_intact(struct worker *w, char *text, size_t length)
     return !at;
 }
 
-const struct shared_array *shared_near(const struct worker *w, const void *address)
+const struct shared_array *nearest_shared_array(const struct worker *w, const void *address)
 {
     const struct shared_memory *s = &w->shared;
     const char *at = address;
@@ -168,7 +168,7 @@ const struct shared_array *shared_near(const struct worker *w, const void *addre
 
 bool shared_describe(const struct worker *w, const void *address, char *text, size_t length)
 {
-    const struct shared_array *a = shared_near(w, address);
+    const struct shared_array *a = nearest_shared_array(w, address);
 
     if (a)
         describe(a, address, text, length);
@@ -271,7 +271,7 @@ char *shared_in_window(const struct worker *w, size_t low)
 size_t smemkit_to_shared(const void *address)
 {
     struct worker *w = own_worker(), *owner = w->in_cluster ? cluster_owner(w, address) : w;
-    const struct shared_array *a = owner ? shared_near(owner, address) : NULL;
+    const struct shared_array *a = owner ? nearest_shared_array(owner, address) : NULL;
     size_t number;
 
     if (!a)

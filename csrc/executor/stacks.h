@@ -1,5 +1,5 @@
-/* The stacks of the workers' threads. They lie in one range of address space, so that code can tell from its stack
- * pointer alone whether it runs in a kernel, and on which worker. */
+/* The stacks of the workers' threads. They are in one range of address space, so that code can find out from its
+ * stack pointer alone whether it runs in a kernel, and on which worker. */
 #ifndef SMEMKIT_STACKS_H
 #define SMEMKIT_STACKS_H
 

@@ -2,8 +2,8 @@
  *
  * d (64, n) += a (64, k) @ b (k, n), by four warps whose first one has a number that is a multiple of four; k
  * elements are 32 bytes. b is in shared memory, a there or in registers, d in registers. The last warp to arrive
- * issues the multiplication. It is carried out, after those before it, when a warp waits for its group; the
- * observer may have it carried out at once instead.
+ * issues the multiplication. It is executed, after those before it, when a warp waits for its group; the observer
+ * may have it executed at once instead.
  */
 #define _GNU_SOURCE
 #include "wgmma.h"
@@ -77,7 +77,7 @@ void wgmma_dispose(struct worker *w)
     w->wgmma_operands = NULL;
 }
 
-/* ---- carrying out ---- */
+/* ---- execution ---- */
 
 /* A thread's stack pointer: what is below it belongs to functions that have returned. */
 static const char *stack_of(const struct worker *w, unsigned thread)
@@ -105,7 +105,7 @@ static void check_alive(struct worker *w, const struct wgmma *item)
     }
 }
 
-/* Carries out those of a warpgroup up to one. */
+/* Executes the multiplications of a warpgroup, up to a given one. */
 static void perform_up_to(struct worker *w, const struct wgmma *last)
 {
     for (struct wgmma *item = w->wgmma->items; item <= last; item++)
@@ -150,19 +150,19 @@ static void refuse(struct worker *w, enum fault_kind kind, const struct wgmma *i
     worker_fail(w, kind, what, item->file, item->line);
 }
 
-static void check_descriptor(struct worker *w, const struct wgmma *item, bool b)
+static void check_descriptor(struct worker *w, const struct wgmma *item, bool is_b)
 {
     char why[120];
 
-    if (wgmma_start(w, &item->form, b))
+    if (wgmma_start(w, &item->form, is_b))
         return;
     snprintf(why, sizeof why,
              "with a descriptor of %c, 0x%016llx, whose address is in none of the block's shared arrays",
-             b ? 'b' : 'a', (unsigned long long)(b ? item->form.b_descriptor : item->form.a_descriptor));
+             is_b ? 'b' : 'a', (unsigned long long)(is_b ? item->form.b_descriptor : item->form.a_descriptor));
     refuse(w, KIND_OUT_OF_BOUNDS, item, why);
 }
 
-/* Notes the registers of all lanes. Those of lanes that a fault has terminated are NULL. */
+/* Records the registers of all lanes. Those of lanes that a fault has terminated are NULL. */
 static bool note_registers(struct wgmma *item, struct smemkit_wgmma *const calls[GROUP_THREADS])
 {
     const unsigned count = item->form.registers;
@@ -232,7 +232,7 @@ static struct smemkit_wgmma *lane_of(struct smemkit_warp_call *const lanes[32], 
     return (struct smemkit_wgmma *)lanes[lane];
 }
 
-/* The warps before this one execute the same instruction: same form, same place. */
+/* Checks that the warps before this one execute the same instruction: the same form, at the same location. */
 static void check_same(struct worker *w, const struct rendezvous *at, const struct smemkit_wgmma *now)
 {
     const struct waiting *mine = &w->waiting[w->current];
@@ -408,7 +408,7 @@ static void report_unfinished(struct worker *w, const struct wgmma *item)
         smemkit_observer->fault(w, KIND_LEAK, what, true, item->file, item->line, NULL, 0);
 }
 
-/* The registers of the thread end with it. Nobody waits for what all four warps have left. */
+/* The registers of the thread end with it. No warp waits for a multiplication whose four warps have exited. */
 void wgmma_exit(struct worker *w)
 {
     const unsigned me = w->current, lane = me % GROUP_THREADS, bit = 1u << lane / LANES;
@@ -480,8 +480,7 @@ void wgmma_finish(struct worker *w)
 
     for (unsigned warp = 0; warp < w->count / LANES; warp++) {
         const unsigned first = warp / GROUP_WARPS * GROUP_WARPS;
-
-        const unsigned more = all->registers[warp].changes > all->registers[first].changes ? warp : first;
+        const unsigned ahead = all->registers[warp].changes > all->registers[first].changes ? warp : first;
 
         if (all->registers[warp].changes == all->registers[first].changes)
             continue;
@@ -489,10 +488,10 @@ void wgmma_finish(struct worker *w)
             what, sizeof what,
             "warp divergence at %.200s:%d: setmaxnreg needs the four warps of a warpgroup, and warp %u has not "
             "executed it",
-            all->registers[more].file, all->registers[more].line, more == warp ? first : warp);
+            all->registers[ahead].file, all->registers[ahead].line, ahead == warp ? first : warp);
         if (w->tracer)
-            smemkit_observer->fault(w, KIND_BARRIER, what, false, all->registers[more].file,
-                                    all->registers[more].line, NULL, 0);
+            smemkit_observer->fault(w, KIND_BARRIER, what, false, all->registers[ahead].file,
+                                    all->registers[ahead].line, NULL, 0);
         return;
     }
 }

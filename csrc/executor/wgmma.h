@@ -28,24 +28,24 @@ struct wgmma {
     uint32_t *a;                  /* (GROUP_THREADS, 4): their contents at the issue */
 };
 
-/* Calls `function` for each chunk of 16 bytes that a warp's part of an operand in shared memory has, or with
- * warp < 0 the whole operand. */
+/* Calls `function` for each chunk of 16 bytes of an operand in shared memory, b or a: of a warp's part, or with
+ * warp < 0 of the whole operand. */
 typedef void (*wgmma_chunk_function)(void *context, char *chunk);
-void wgmma_each_chunk(const struct worker *, const struct wgmma *, bool b, int warp, wgmma_chunk_function,
+void wgmma_each_chunk(const struct worker *, const struct wgmma *, bool is_b, int warp, wgmma_chunk_function,
                       void *context);
 
 /* wgmma_operands.c: the start of an operand in shared memory; NULL if the descriptor's address is in no array.
- * Carries a multiplication out. */
-char *wgmma_start(const struct worker *, const struct smemkit_wgmma *, bool b);
+ * Executes a multiplication. */
+char *wgmma_start(const struct worker *, const struct smemkit_wgmma *, bool is_b);
 void wgmma_perform(struct worker *, struct wgmma *);
 
-/* The multiplication in flight, as a thread must see it, that has a register of the thread at one of these bytes;
- * NULL if there is none. For a store its registers of a count too. */
+/* The multiplication in flight, from a thread's point of view, that uses a register of the thread at one of these
+ * bytes; NULL if there is none. For a store, registers of a count as well. */
 const struct wgmma *wgmma_register(const struct worker *, unsigned thread, const char *at, size_t bytes,
                                    bool store);
 
-/* wgmma_exit: the running thread exits. wgmma_finish: the block ends. Tells of warpgroups of which some warps have
- * executed setmaxnreg, and others have not. wgmma_forget: drops the multiplications of a block. wgmma_dispose:
+/* wgmma_exit: the running thread exits. wgmma_finish: the block ends; reports warpgroups in which some warps have
+ * executed setmaxnreg and others have not. wgmma_forget: drops the multiplications of a block. wgmma_dispose:
  * frees their memory. */
 void wgmma_exit(struct worker *);
 void wgmma_finish(struct worker *);

@@ -40,10 +40,10 @@ static size_t field(uint64_t descriptor, unsigned bit)
 }
 
 /* The start is NULL if it is not in shared memory. */
-static struct descriptor read_descriptor(const struct worker *w, const struct smemkit_wgmma *form, bool b)
+static struct descriptor read_descriptor(const struct worker *w, const struct smemkit_wgmma *form, bool is_b)
 {
     static const size_t rows[] = {16, 128, 64, 32};
-    const uint64_t bits = b ? form->b_descriptor : form->a_descriptor;
+    const uint64_t bits = is_b ? form->b_descriptor : form->a_descriptor;
     const size_t row = rows[bits >> 62];
 
     return (struct descriptor){.start = shared_in_window(w, field(bits, 0)),
@@ -52,12 +52,12 @@ static struct descriptor read_descriptor(const struct worker *w, const struct sm
                                .row = row,
                                .base = bits >> 49 & 7,
                                .mask = row / CHUNK - 1,
-                               .transposed = b ? form->transpose_b : form->transpose_a};
+                               .transposed = is_b ? form->transpose_b : form->transpose_a};
 }
 
-char *wgmma_start(const struct worker *w, const struct smemkit_wgmma *form, bool b)
+char *wgmma_start(const struct worker *w, const struct smemkit_wgmma *form, bool is_b)
 {
-    return read_descriptor(w, form, b).start;
+    return read_descriptor(w, form, is_b).start;
 }
 
 static char *swizzled(const struct descriptor *of, size_t offset)
@@ -83,11 +83,11 @@ static char *chunk_of_rows(const struct descriptor *of, unsigned j, unsigned p)
     return swizzled(of, within + p / 8 * of->stride + j % chunks * CHUNK + j / chunks * of->leading);
 }
 
-void wgmma_each_chunk(const struct worker *w, const struct wgmma *item, bool b, int warp,
+void wgmma_each_chunk(const struct worker *w, const struct wgmma *item, bool is_b, int warp,
                       wgmma_chunk_function function, void *context)
 {
-    const struct descriptor of = read_descriptor(w, &item->form, b);
-    const unsigned all = b ? (unsigned)item->form.n : WGMMA_M, part = WGMMA_M / GROUP_WARPS;
+    const struct descriptor of = read_descriptor(w, &item->form, is_b);
+    const unsigned all = is_b ? (unsigned)item->form.n : WGMMA_M, part = WGMMA_M / GROUP_WARPS;
     const unsigned first = warp < 0 ? 0 : part * (unsigned)warp, end = warp < 0 ? all : first + part;
 
     if (of.transposed) {
@@ -102,10 +102,10 @@ void wgmma_each_chunk(const struct worker *w, const struct wgmma *item, bool b, 
 }
 
 /* `count` rows of an operand, of 32 bytes each */
-static void read_rows(const struct worker *w, const struct smemkit_wgmma *form, bool b, unsigned count,
+static void read_rows(const struct worker *w, const struct smemkit_wgmma *form, bool is_b, unsigned count,
                       uint32_t (*rows)[WGMMA_BYTES / 4])
 {
-    const struct descriptor of = read_descriptor(w, form, b);
+    const struct descriptor of = read_descriptor(w, form, is_b);
 
     if (!of.transposed) {
         for (unsigned r = 0; r < count; r++)

@@ -165,7 +165,7 @@ static PyMethodDef methods[] = {
          "Implements operators with NumPy scalars; refuses NumPy arrays and other ufuncs.")},
     {"__array_function__", array_function, METH_VARARGS,
      DOC("__array_function__($self, function, types, args, kwargs, /)",
-         "Calls smemkit's function in the place of NumPy's, or raises TypeError.")},
+         "Calls smemkit's function in place of NumPy's, or raises TypeError.")},
     {"__array_namespace__", (PyCFunction)(void (*)(void))array_namespace, KEYWORDS,
      DOC("__array_namespace__($self, /, *, api_version=None)",
          "The module with the functions of the array API standard that smemkit has.")},

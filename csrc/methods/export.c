@@ -96,7 +96,8 @@ static DLDataType dl_dtype_of(enum dtype dtype)
     return (DLDataType){code, (uint8_t)(8 * dtype_bytes(dtype)), 1};
 }
 
-/* The newest version 1.x that a consumer of `max_version` understands; -1: none, it wants the capsule of old. */
+/* The newest version 1.x that a consumer of `max_version` understands; -1: none, it expects an unversioned
+ * capsule. */
 static int version_for(const int max_version[2])
 {
     const int newest = DLPACK_MINOR_VERSION;

@@ -1,6 +1,6 @@
 /* The operators of an Array: + - * /, comparisons and @. The other operand is an Array or, except for @, a number.
- * NumPy arrays are refused, because the caller has to say which operand is to be copied to where. (NumPy itself
- * converts 0-dimensional arrays to scalars on the left of == and !=.) */
+ * NumPy arrays are refused, because the caller has to say which operand must be copied, and to which device.
+ * (NumPy itself converts 0-dimensional arrays to scalars on the left of == and !=.) */
 #include "python/state.h"
 
 #include "array/array.h"

@@ -209,7 +209,7 @@ static PyObject *trace_dict(const struct trace *trace)
         if (trace->sites[i].item)
             ok = append(sites, site_dict(trace, &trace->sites[i]));
     for (int i = 0; ok && i < trace->fault_count; i++)
-        ok = trace_is_guess(trace, &trace->faults[i]) || append(faults, fault_dict(trace, &trace->faults[i]));
+        ok = trace_is_cas_load(trace, &trace->faults[i]) || append(faults, fault_dict(trace, &trace->faults[i]));
     if (!ok) {
         Py_XDECREF(sites);
         Py_XDECREF(faults);

@@ -65,7 +65,7 @@ static PyArray_Descr *descr_of(const struct elementwise *elementwise, const stru
 
 static bool refuse_bool(enum elementwise_function function)
 {
-    PyErr_Format(PyExc_TypeError, "%s: expected another dtype than bool; != is the exclusive or of two arrays",
+    PyErr_Format(PyExc_TypeError, "%s: expected a dtype other than bool; != is XOR of two arrays",
                  names[function]);
     return false;
 }

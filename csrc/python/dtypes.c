@@ -117,7 +117,7 @@ PyArray_Descr *dtype_descr(enum dtype dtype)
     module = PyImport_ImportModule("ml_dtypes");
     if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
         PyErr_SetString(PyExc_ModuleNotFoundError,
-                        "dtype: bfloat16 is that of ml_dtypes, which is not installed; pip install ml_dtypes");
+                        "dtype: bfloat16 needs ml_dtypes, which is not installed; pip install ml_dtypes");
     type = module ? PyObject_GetAttrString(module, "bfloat16") : NULL;
     if (type)
         PyArray_DescrConverter(type, &descr);

@@ -27,10 +27,10 @@ static __device__ inline void pdl_trigger()
 static __device__ inline void pdl_wait()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr unsigned FEW = 128; // blocks: about one per multiprocessor
+    constexpr unsigned SMALL_GRID = 128; // blocks: about one per multiprocessor
 
     cudaGridDependencySynchronize();
-    if (gridDim.x <= FEW && gridDim.y <= FEW && gridDim.x * gridDim.y * gridDim.z <= FEW)
+    if (gridDim.x <= SMALL_GRID && gridDim.y <= SMALL_GRID && gridDim.x * gridDim.y * gridDim.z <= SMALL_GRID)
         pdl_trigger(); // the next kernel may read anything but this kernel's output, for which it waits
 #endif
 }
@@ -99,7 +99,7 @@ template <class... Parameters>
 static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                                  cudaStream_t stream, const typename exactly<Parameters>::type &...parameters)
 {
-    constexpr unsigned SMALL = 8; // blocks
+    constexpr unsigned GRAPH_GRID = 8; // blocks
     constexpr size_t SIZES[] = {sizeof(Parameters)...};
     void *addresses[] = {(void *)&parameters...};
     cudaLaunchAttribute overlap = {};
@@ -109,7 +109,7 @@ static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 
 
     if (cudaError_t error = cudaGetDevice(&device))
         return error;
-    if (!stream && grid.x <= SMALL && grid.y <= SMALL && grid.x * grid.y * grid.z <= SMALL) {
+    if (!stream && grid.x <= GRAPH_GRID && grid.y <= GRAPH_GRID && grid.x * grid.y * grid.z <= GRAPH_GRID) {
         cudaKernelNodeParams params = {};
 
         params.func = (void *)kernel;

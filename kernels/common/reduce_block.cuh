@@ -1,7 +1,7 @@
 // Combines the states of several threads: of a group of lanes, of a block, or of all blocks of a row. Blocks have
 // two ways to do the last. With a counter the block that increments it last combines the partial results; this
 // works on any device. With flagged partials the block with the highest number waits for the others' partial
-// results: one trip through memory in place of three (store, counter, load), but only where all blocks run
+// results: one trip through memory instead of three (store, counter, load), but only where all blocks run
 // concurrently and start in the order of their numbers.
 #pragma once
 

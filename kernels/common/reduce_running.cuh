@@ -1,4 +1,4 @@
-// The state of the elements that a thread has read so far, updated the fast way.
+// The state of the elements that a thread has read so far, updated with few instructions.
 //
 // A memory-bound kernel can afford about seven instructions per byte. So elements of one byte are combined four at
 // a time where possible, conversions are delayed, and one division serves many elements. The result is that of
@@ -66,14 +66,14 @@ static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
 
     if constexpr (std::is_same_v<In, __half> || std::is_same_v<In, __nv_bfloat16>) { // in pairs
         using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
-        Pair first = element<Pair>(x, 0);
+        Pair best = element<Pair>(x, 0);
 #pragma unroll
         for (int i = 1; i < BYTES / 4; i++)
             if constexpr (std::is_same_v<Order, MaxOrder<Value>>)
-                first = __hmax2_nan(first, element<Pair>(x, i));
+                best = __hmax2_nan(best, element<Pair>(x, i));
             else
-                first = __hmin2_nan(first, element<Pair>(x, i));
-        return Extremum<Order>::combine((Value)first.x, (Value)first.y);
+                best = __hmin2_nan(best, element<Pair>(x, i));
+        return Extremum<Order>::combine((Value)best.x, (Value)best.y);
     } else if constexpr (std::is_integral_v<In> && sizeof(In) < 4) {
         return extremum_of<Order, In, 0, BYTES / (int)sizeof(In)>(x) >> (32 - 8 * (int)sizeof(In));
     } else {
@@ -156,18 +156,18 @@ struct Running {
     }
 };
 
-// argmin and argmax: only values are compared on the way. The vector with the best value is kept, and the
-// element's position in it is searched at the end, so that the loop has no branches. Elements have to be added in
-// the order of their indices.
+// argmin and argmax: the loop compares values only. It keeps the vector with the best value, and the element's
+// position in that vector is searched at the end, so that the loop has no branches. Elements must be added in the
+// order of their indices.
 template <class Order, class In>
 struct Running<ArgExtremum<Order>, In> {
     using Operation = ArgExtremum<Order>;
     using State = typename Operation::State;
     using Value = typename Order::Value;
     State state = Operation::identity(); // of elements that were added singly
-    Value first = Order::last(); // the best value of the vectors; `kept` has it: elements begin, begin + 1, …
-    Vector<16> kept;
-    int64_t begin = -1;
+    Value best = Order::last();          // of the vectors added so far
+    Vector<16> best_vector;
+    int64_t best_begin = -1;
 
     __device__ void add(In x, int64_t j)
     {
@@ -182,12 +182,12 @@ struct Running<ArgExtremum<Order>, In> {
     {
         const Value value = extremum_of<Order, In>(x);
 
-        if (comes_before(value, first) || begin < 0) {
-            first = value;
-            begin = j;
+        if (comes_before(value, best) || best_begin < 0) {
+            best = value;
+            best_begin = j;
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                kept.word[i] = x.word[i % (BYTES / 4)]; // repeated: of equal values the first counts
+                best_vector.word[i] = x.word[i % (BYTES / 4)]; // repeated: of equal values the first counts
         }
     }
 
@@ -196,15 +196,15 @@ struct Running<ArgExtremum<Order>, In> {
         constexpr int COUNT = 16 / sizeof(In);
         int position = 0;
 
-        if (begin < 0)
+        if (best_begin < 0)
             return state;
 #pragma unroll
         for (int i = COUNT - 1; i >= 0; i--) {
-            const Value value = convert<Value>(element<In>(kept, i));
-            if (is_nan(first) ? is_nan(value) : !Order::before(first, value))
+            const Value value = convert<Value>(element<In>(best_vector, i));
+            if (is_nan(best) ? is_nan(value) : !Order::before(best, value))
                 position = i;
         }
-        return Operation::combine(state, {first, begin + position});
+        return Operation::combine(state, {best, best_begin + position});
     }
 
   private:

@@ -94,7 +94,7 @@ __device__ inline float round_to_odd(double x)
 }
 
 // ---- conversions by NumPy's rules: integers wrap around, the imaginary part is dropped. A float that the integer
-// type cannot hold is undefined in C; here it gives what x86-64 gives, by way of 32 bits for integers of up to 32
+// type cannot hold is undefined in C; here it gives what x86-64 gives, through 32 bits for integers of up to 32
 // bits ----
 
 __device__ inline int32_t to_int32(double x)

@@ -121,7 +121,7 @@ struct UnalignedLoad {
     Vector<BYTES> low, high; // the two aligned vectors; `high` is unused if one contains all bytes
     unsigned shift;          // offset of the first byte in `low`, [0, BYTES)
 
-    // Only `count` bytes matter; they lie inside the array.
+    // Only `count` bytes matter; they are inside the array.
     __device__ void begin(const unsigned char *from, int count, ByteRange array)
     {
         shift = (unsigned)((uintptr_t)from & (BYTES - 1));
@@ -133,7 +133,7 @@ struct UnalignedLoad {
         }
     }
 
-    // The same for all BYTES, where BYTES before and after them may be read as well.
+    // Begins a load of all BYTES, where BYTES before and after them may be read as well.
     __device__ void begin(const unsigned char *from)
     {
         shift = (unsigned)((uintptr_t)from & (BYTES - 1));
@@ -141,7 +141,7 @@ struct UnalignedLoad {
         high = load_aligned<BYTES>(from - shift + BYTES);
     }
 
-    // The same, reading no other byte.
+    // Loads all BYTES, and reads no other byte.
     __device__ void issue_bytewise(const unsigned char *from)
     {
         shift = 0;

@@ -1,4 +1,4 @@
-"""Each production kernel by name, in each dtype that it takes: what recorded.py then knows of it.
+"""Runs each production kernel by name, in each dtype that it takes: recorded.py reads these rows.
 
 One small problem each, whose numbers are so small that nothing is rounded: the result is NumPy's, to the last bit.
 """
@@ -76,7 +76,7 @@ def cases(device: Device, rows: Iterable[KernelInfo]) -> Iterator[tuple[str, Cal
 
 
 def known_to_numpy(dtype: str) -> bool:
-    """Whether there are arrays of it: bfloat16 comes with ml_dtypes."""
+    """Whether NumPy has arrays of this dtype: bfloat16 needs ml_dtypes."""
     if dtype == "bfloat16" and importlib.util.find_spec("ml_dtypes"):
         importlib.import_module("ml_dtypes")
     elif dtype == "bfloat16":
@@ -120,7 +120,7 @@ def operands(row: Row) -> list[np.ndarray]:
 
 
 def expected(row: Row, host: list[np.ndarray]) -> np.ndarray:
-    """NumPy's result, in complex128 or float64 on the way."""
+    """NumPy's result, computed in complex128 or float64."""
     x = host[0]
     if row.op == "transpose":
         return np.ascontiguousarray(x.transpose(row.axes))

@@ -46,7 +46,7 @@ def plot(rows: Sequence[Row], device: str) -> Figure:
     else:
         axes.set_xlabel("µs")
         executor = any(row.suite == "executor" for row in shown)
-        what = "the times of the CPU device, and no GPU's" if executor else "no peer to compare with"
+        what = "the times of the CPU device, not a GPU's" if executor else "no peer to compare with"
         title = f"{device}: {what}"
     if len(shown) < len(compared or timed):
         title += f"; {len(shown)} of them are shown" + (", the slowest" if compared else "")
@@ -55,7 +55,7 @@ def plot(rows: Sequence[Row], device: str) -> Figure:
 
 
 def _name(row: Row) -> str:
-    """What tells a row from the others: "matmul n = 256, float32, cold"."""
+    """What distinguishes a row from the others: "matmul n = 256, float32, cold"."""
     dtype = "" if row.dtype and row.dtype in row.case else row.dtype
     parts = [f"{row.op} {row.case}", row.kernel, dtype, "cold" if row.cold else ""]
     return ", ".join(part for part in parts if part)

@@ -55,8 +55,8 @@ def build(capability: tuple[int, int]) -> Path:
             made = Path(new, library.name)
             done = subprocess.run([*command, source, "-o", made, "-lcublas"], capture_output=True, text=True)
             if done.returncode:
-                said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-                raise Error(f"nvcc cannot compile native.cu: {said[0]}")
+                errors = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+                raise Error(f"nvcc cannot compile native.cu: {errors[0]}")
             made.replace(library)
     return library
 

@@ -33,7 +33,8 @@ class Peer:
         """call(stream): our operands into our `out`."""
 
     def direct(self, problem: Problem, out: Array) -> Call | None:
-        """The same on the peer's own stream, with as much as possible prepared beforehand."""
+        """call(): our operands into our `out`, on the peer's own stream, with as much as possible prepared
+        beforehand."""
 
     def to_float(self, x: Array) -> Call | None:
         """The sum of our `x` as a Python float."""

@@ -92,7 +92,7 @@ def table(suite: str, rows: list[Row]) -> Table:
     """The rows of a suite, for the terminal; of the suite `planner` only the worst ones."""
     title = suite.replace("_", " ")
     if suite == "executor":
-        title = "executor: the times of the CPU device, and no GPU's"
+        title = "executor: the times of the CPU device, not a GPU's"
     if suite == "planner":
         grade, rows = planner.summary(rows)
         title = f"{title}: {grade}; the worst ones"

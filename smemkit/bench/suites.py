@@ -452,7 +452,7 @@ class Run:
         the peers are measured alternately, each round on the next of the process's cores, because a core that is
         shared with another process may be 1.5 times slower for seconds or minutes."""
         device, measured_calls = self.device.name, {"ours": ours} | {name: c for name, c in peers.items() if c}
-        pins = self.device.is_cuda and hasattr(os, "sched_setaffinity")  # the CPU device wants all cores
+        pins = self.device.is_cuda and hasattr(os, "sched_setaffinity")  # the CPU device needs all cores
         cores = os.sched_getaffinity(0) if pins else set()
         next_core = cycle(sorted(cores))
 

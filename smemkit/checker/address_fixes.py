@@ -1,4 +1,4 @@
-"""Fixes of misaligned accesses, and of matrices whose rows lie wrong."""
+"""Fixes of misaligned accesses, and of matrices with a wrong distance between rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _fix_row_padding(launch: Launch, evidence: Evidence) -> Fix:
     row = raw["dims"][raw["rank"] - 1]
     padded = -(-row // max(1, unit)) * unit
     text = (
-        f"Rows of {name} have {row} elements, which is no multiple of {raw['size']} bytes: give them "
+        f"Rows of {name} have {row} elements, which is not a multiple of {raw['size']} bytes: give them "
         f"{padded}, or load "
         "scalars."
     )
@@ -59,7 +59,7 @@ def _fix_instruction(evidence: Evidence) -> Fix:
             "wmma.store: stride)."
         )
     multiple = re.search(r"not (?:a |)multiples? of (\d+)", message)
-    rule = next((one for word, one in _RULES.items() if word in message), "")
+    rule = next((text for word, text in _RULES.items() if word in message), "")
     return Fix(
         f"Begin at a multiple of {multiple[1] if multiple else 16} bytes{rule}: declare the array alignas(16) or "
         "with elements of that size, pad its rows to a multiple, and check the offset that is added."

@@ -85,7 +85,7 @@ def accept(launch: LaunchReport, allowances: Allowances) -> LaunchReport:
 
 def _reason(fault: Fault, allowances: Allowances) -> str | None:
     """Why a fault is accepted; None if it is not."""
-    for place in (fault.file, fault.line), (fault.other_file or fault.file, fault.other_line):
-        if fault.kind in (kinds := allowances.get(place, {})):
+    for location in (fault.file, fault.line), (fault.other_file or fault.file, fault.other_line):
+        if fault.kind in (kinds := allowances.get(location, {})):
             return kinds[fault.kind]
     return None

@@ -1,4 +1,4 @@
-"""What a report advises where a barrier is misused, by what the executor says of it."""
+"""The advice on a misused barrier, for each message of the executor."""
 
 __all__ = ["CAUSE_TEXTS", "MISUSE_TEXTS", "MOVE_TEXT"]
 
@@ -13,12 +13,12 @@ MISUSE_TEXTS = {  # by what the executor says of a named barrier or an mbarrier
         "group smaller than a warp needs __syncwarp(mask) instead."
     ),
     "of a block that has": (
-        "Give bar.sync the number of threads that come to it, which the block must have: launch more threads, or "
-        "compute the number from blockDim."
+        "Give bar.sync the number of threads that arrive at it, which the block must have: launch more threads, "
+        "or compute the number from blockDim."
     ),
     "(a block has 0 to 15)": "Number named barriers 1 to 15; barrier 0 is that of __syncthreads().",
     "but for": (
-        "Give all threads that meet at one barrier the same number of threads; a group that waits on its own "
+        "Let all threads that use one barrier name the same number of threads; a group that waits on its own "
         "needs a barrier of its own, with another number from 1 to 15."
     ),
     "nothing orders it after all arrivals": (
@@ -52,8 +52,8 @@ MISUSE_TEXTS = {  # by what the executor says of a named barrier or an mbarrier
 }
 CAUSE_TEXTS = {
     "named": (
-        "Give the named barrier the number of threads that come to it, in whole warps: all that call bar.sync and "
-        "bar.arrive for it; and use another number of a barrier for each group that waits on its own."
+        "Give the named barrier the number of threads that arrive at it, in whole warps: all that call bar.sync "
+        "and bar.arrive for it; and use another barrier number for each group that waits on its own."
     ),
     "mbarrier": (
         "Let one thread initialise the mbarrier with the number of threads that arrive in a phase, then "

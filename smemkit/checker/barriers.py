@@ -1,5 +1,5 @@
-"""Where a barrier orders two accesses: the gaps between statements through which every way from one to the other
-leads, and which all threads of the block reach."""
+"""Where a barrier orders two accesses: the gaps between statements that lie on every path from one to the other,
+and that all threads of the block reach."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAVES = re.compile(r"\b(return|break|continue)\b")
 
 @dataclass(frozen=True)
 class Gap:
-    """The place before statement `index` of a sequence."""
+    """The gap before statement `index` of a sequence."""
 
     sequence: Sequence
     index: int
@@ -51,32 +51,32 @@ class Gap:
 
 def _positions(statement: Statement) -> list[tuple[Sequence, int]]:
     """The sequences around a statement, innermost first, and its index in each."""
-    return [(one.within, one.index) for one in statement.ancestors()]
+    return [(ancestor.within, ancestor.index) for ancestor in statement.ancestors()]
 
 
 def common_loops(first: Statement, second: Statement) -> list[Statement]:
     """The loops around both statements, innermost first."""
     around = list(second.ancestors())
-    return [one for one in first.ancestors() if one.kind in LOOPS and one in around]
+    return [ancestor for ancestor in first.ancestors() if ancestor.kind in LOOPS and ancestor in around]
 
 
 def passes(first: Statement, second: Statement, loop: Statement) -> list[Gap]:
-    """The gaps on every way from one statement to another in the next pass of a loop around both."""
+    """The gaps on every path from one statement to another in the next iteration of a loop around both."""
     body = loop.parts[0]
     return [*_gaps_after(first, body, False), *_gaps_before(second, body, False)]
 
 
 def is_before(first: Statement, second: Statement) -> bool:
-    """Whether a statement comes before another in the sequence where their ways part."""
+    """Whether a statement comes before another in the innermost sequence that contains both."""
     others = {id(sequence): index for sequence, index in _positions(second)}
     return next(index < others[id(sequence)] for sequence, index in _positions(first) if id(sequence) in others)
 
 
 def gaps_between(first: Statement, second: Statement) -> list[Gap]:
-    """The gaps on every way from a statement to a later one, those preferred first: outer ones, soon after the
+    """The gaps on every path from a statement to a later one, the preferred ones first: outer ones, soon after the
     first statement."""
     ways, others = _positions(first), {id(sequence): index for sequence, index in _positions(second)}
-    sequence, here = next(one for one in ways if id(one[0]) in others)
+    sequence, here = next(position for position in ways if id(position[0]) in others)
     gaps = [Gap(sequence, index) for index in range(here + 1, others[id(sequence)] + 1)]
     return [*gaps, *_gaps_after(first, sequence, True), *_gaps_before(second, sequence, True)] if gaps else []
 
@@ -113,7 +113,7 @@ def is_reached(guards: Guards, gap: Gap, *, by_warps: bool = False) -> bool:
         return False
     around = list(owner.ancestors()) if owner else []
     enter = guards.fills_warps if by_warps else guards.is_uniform
-    return all(enter(one) for one in around) and not any(_early_exits(guards, gap, around, enter))
+    return all(enter(loop) for loop in around) and not any(_early_exits(guards, gap, around, enter))
 
 
 def _early_exits(guards: Guards, gap: Gap, around: list[Statement], enter) -> Iterator[Statement]:
@@ -123,12 +123,14 @@ def _early_exits(guards: Guards, gap: Gap, around: list[Statement], enter) -> It
         if not found:
             continue
         owners = list(statement.ancestors())[1:]
-        loop = next((one for one in owners if one.kind in (*LOOPS, "switch")), None)
+        loop = next((owner for owner in owners if owner.kind in (*LOOPS, "switch")), None)
         if found[1] == "return":
-            matters = statement.start < gap.position or any(one.kind in LOOPS and one in owners for one in around)
+            matters = statement.start < gap.position or any(
+                loop.kind in LOOPS and loop in owners for loop in around
+            )
         else:
             matters = loop in around
-        if matters and not all(enter(one) for one in owners):
+        if matters and not all(enter(owner) for owner in owners):
             yield statement
 
 
@@ -151,8 +153,8 @@ def describe(source: SourceText, gap: Gap, *accesses: Statement) -> str:
         words.append(f"before the loop at line {source.line(gap.after.start)}")
     left = list(dict.fromkeys(_left(gap, accesses)))
     before_loop = gap.after and gap.after.kind in LOOPS
-    words += ["outside the `if`"] if not before_loop and any(one.kind == "if" for one in left) else []
-    loops = [one for one in left if one.kind in LOOPS and one is not gap.after]
+    words += ["outside the `if`"] if not before_loop and any(owner.kind == "if" for owner in left) else []
+    loops = [owner for owner in left if owner.kind in LOOPS and owner is not gap.after]
     words += [f"outside the loop of line {source.line(loops[0].start)}"] if loops else []
     return ", ".join(words)
 
@@ -160,13 +162,13 @@ def describe(source: SourceText, gap: Gap, *accesses: Statement) -> str:
 def _left(gap: Gap, accesses: tuple[Statement, ...]) -> Iterator[Statement]:
     """The conditionals and loops around the accesses that end before the gap, or begin after it."""
     for access in accesses:
-        for one in access.ancestors():
-            if one.within is gap.sequence:
-                if one is not access or one.kind != "simple":
-                    yield one
+        for ancestor in access.ancestors():
+            if ancestor.within is gap.sequence:
+                if ancestor is not access or ancestor.kind != "simple":
+                    yield ancestor
                 break
-            if one is not access or one.kind != "simple":
-                yield one
+            if ancestor is not access or ancestor.kind != "simple":
+                yield ancestor
 
 
 def insertions(source: SourceText, gap: Gap, barrier: str) -> list[Insertion]:

@@ -6,7 +6,7 @@ import re
 
 from smemkit.checker.barriers import Gap, common_loops, describe, gaps_between, insertions, is_before, passes
 from smemkit.checker.edits import Fix, line_edits
-from smemkit.checker.evidence import Evidence, Places
+from smemkit.checker.evidence import AccessPair, Evidence
 from smemkit.checker.statements import Statement
 
 __all__ = ["fix_bulk_copy"]
@@ -39,26 +39,26 @@ _DONE_ADVICE = (
 )
 
 
-def fix_bulk_copy(evidence: Evidence, places: Places | None) -> Fix | None:
+def fix_bulk_copy(evidence: Evidence, pair: AccessPair | None) -> Fix | None:
     """The fix of a race with a bulk copy; None if it is not one."""
     fault, raw = evidence.fault, evidence.raw
     if fault.hazard == "proxy":
-        return _fence(places) or Fix(FENCE_ADVICE)
-    texts = [places.text(one) for one in (places.first, places.second)] if places else [fault.text]
+        return _fence(pair) or Fix(FENCE_ADVICE)
+    texts = [pair.text(statement) for statement in (pair.first, pair.second)] if pair else [fault.text]
     if not raw["async"] or not any(map(_BULK.search, texts)):
         return None
     lines = {"line": fault.line, "other": fault.other_line}
     if not raw["other_copy"]:
         return Fix(_EMPTY_ADVICE.format(**lines))
     if raw["other_access"] == "load":
-        return _wait(places) or Fix(_READ_ADVICE.format(**lines))
+        return _wait(pair) or Fix(_READ_ADVICE.format(**lines))
     to_shared = raw["space"] == "shared"
     return Fix((_FULL_ADVICE if to_shared else _DONE_ADVICE).format(**lines))
 
 
-def _barrier_between(places: Places) -> Gap | None:
-    """The place before the first __syncthreads() on every way from one statement to the other."""
-    code, first, second = places.source.code, places.first, places.second
+def _barrier_between(pair: AccessPair) -> Gap | None:
+    """The gap before the first __syncthreads() on every path from one statement to the other."""
+    code, first, second = pair.source.code, pair.first, pair.second
     loops = common_loops(first, second)
     gaps = (
         gaps_between(first, second) if is_before(first, second) or not loops else passes(first, second, loops[0])
@@ -69,37 +69,37 @@ def _barrier_between(places: Places) -> Gap | None:
     )
 
 
-def _fence(places: Places | None) -> Fix | None:
-    """A fence behind the stores, before the barrier."""
-    gap = _barrier_between(places) if places else None
-    if not places or not gap:
+def _fence(pair: AccessPair | None) -> Fix | None:
+    """A fence after the stores, before the barrier."""
+    gap = _barrier_between(pair) if pair else None
+    if not pair or not gap:
         return None
     return Fix(
-        f"Put {_FENCE[:-1]} {describe(places.source, gap)}: each thread that writes needs it before the barrier.",
-        line_edits(places.file, places.source, insertions(places.source, gap, _FENCE)),
+        f"Put {_FENCE[:-1]} {describe(pair.source, gap)}: each thread that writes needs it before the barrier.",
+        line_edits(pair.file, pair.source, insertions(pair.source, gap, _FENCE)),
     )
 
 
-def _wait(places: Places | None) -> Fix | None:
-    """A wait of the thread that has started the copy, behind its commit or with a smaller count."""
-    if not places or not _barrier_between(places):
+def _wait(pair: AccessPair | None) -> Fix | None:
+    """A wait of the thread that has started the copy: after its commit, or with a smaller count."""
+    if not pair or not _barrier_between(pair):
         return None
-    siblings = places.first.within.statements
-    after = siblings[places.first.index :]
-    for one in after:
-        count = _COUNT.search(places.source.text, one.start, one.end)
+    siblings = pair.first.within.statements
+    after = siblings[pair.first.index :]
+    for sibling in after:
+        count = _COUNT.search(pair.source.text, sibling.start, sibling.end)
         if count:
-            line = places.source.line(count.start())
+            line = pair.source.line(count.start())
             change = (count.start("groups"), count.end("groups"), "0")
             text = (
                 f"Line {line} leaves {count['groups']} groups that may still read their sources: wait for all, 0."
             )
-            return Fix(text, line_edits(places.file, places.source, [change]))
-    commit: Statement | None = next((one for one in after if _COMMIT.search(places.text(one))), None)
+            return Fix(text, line_edits(pair.file, pair.source, [change]))
+    commit: Statement | None = next((sibling for sibling in after if _COMMIT.search(pair.text(sibling))), None)
     if not commit:
         return None
     gap = Gap(commit.within, commit.index + 1)
     return Fix(
-        f"Put {_WAIT[:-1]} {describe(places.source, gap)}: the copy may still read its source.",
-        line_edits(places.file, places.source, insertions(places.source, gap, _WAIT)),
+        f"Put {_WAIT[:-1]} {describe(pair.source, gap)}: the copy may still read its source.",
+        line_edits(pair.file, pair.source, insertions(pair.source, gap, _WAIT)),
     )

@@ -33,7 +33,7 @@ _SCHEDULES = ("serial", "lockstep", "random")
 _COMPLETIONS = ("early", "late", "random")  # in the order of enum completion
 _SAMPLE_BLOCKS = 16  # blocks to check of a large grid
 _ALIGNMENT = 256  # bytes: copies of operands are aligned as the operands are, up to this
-# In the source of kernels whose blocks cooperate: a sample of them would wait for the others, or be wrong.
+# Found in the source of kernels whose blocks cooperate: a sample of blocks would wait for the others, or be wrong.
 _INTER_BLOCK_SYNC = re.compile(r"\batomic\w*|\b__threadfence|\bcuda\s*::\s*atomic|\bthis_grid\b|\bgrid_group\b")
 
 
@@ -160,8 +160,9 @@ def _union(runs: Sequence[tuple[LaunchReport, ...]]) -> tuple[LaunchReport, ...]
 
 
 def _joined(faults: Sequence[Fault], others: Sequence[Fault]) -> tuple[Fault, ...]:
-    """The faults of two runs, each once: a fault may have another partner, or be the result of another one."""
-    known = {_identity(one) for fault in faults for one in (fault, *fault.knock_on)}
+    """The faults of two runs without duplicates: a fault may have a different second access, or be a consequence
+    of another one."""
+    known = {_identity(related) for fault in faults for related in (fault, *fault.knock_on)}
     return (*faults, *(fault for fault in others if _identity(fault) not in known))
 
 

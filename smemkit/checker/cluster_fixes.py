@@ -24,7 +24,8 @@ _BETWEEN = (
 
 
 def fix_cluster(evidence: Evidence) -> Fix | None:
-    """The fix of such an access, or of a race with one; None if the fault is none."""
+    """The fix of an access to another block's shared memory, or of a race with one; None if the fault is
+    neither."""
     raw, fault = evidence.raw, evidence.fault
     message = raw["message"]
     if raw["space"] == "shared" and raw["block"] != raw["other_block"]:

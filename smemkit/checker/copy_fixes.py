@@ -1,4 +1,4 @@
-"""Fixes of races with asynchronous copies (cp.async) and with accesses that an mbarrier was to order."""
+"""Fixes of races with asynchronous copies (cp.async) and with accesses that an mbarrier should have ordered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from smemkit.checker.barriers import Gap, describe, gaps_between, insertions, is_before, is_reached
 from smemkit.checker.edits import Fix, line_edits
-from smemkit.checker.evidence import Evidence, Launch, Places
+from smemkit.checker.evidence import AccessPair, Evidence, Launch
 from smemkit.checker.statements import Statement
 
 __all__ = [
@@ -34,50 +34,50 @@ def is_waited_for(evidence: Evidence) -> bool:
     return evidence.raw["waited"] and not evidence.raw["unwaited"]
 
 
-def needs_a_wait(evidence: Evidence, places: Places | None) -> bool:
+def needs_a_wait(evidence: Evidence, pair: AccessPair | None) -> bool:
     """Whether the earlier access is a copy that has not arrived, and not a read of what a copy overwrites."""
     raw = evidence.raw
     if not raw["other_copy"] or raw["other_access"] == "load":
         return False
-    wait = _wait_before(places) if places else None
-    of_some = bool(places and wait and not is_reached(places.guards, Gap(wait.within, wait.index)))
+    wait = _wait_before(pair) if pair else None
+    of_some = bool(pair and wait and not is_reached(pair.guards, Gap(wait.within, wait.index)))
     return of_some or not is_waited_for(evidence)
 
 
 _ANY_WAIT = re.compile(r"cp[._]async[._]wait|\b\w*(?:wait|WAIT)\w*\s*[<(]")
 
 
-def _wait_before(places: Places) -> Statement | None:
+def _wait_before(pair: AccessPair) -> Statement | None:
     """The last wait before the second access."""
-    begin, end = places.function.body.start, places.second.start
-    waits = [one.start() for one in _ANY_WAIT.finditer(places.source.without_comments, begin, end)]
-    return places.function.statement_at(waits[-1]) if waits else None
+    begin, end = pair.function.body.start, pair.second.start
+    waits = [match.start() for match in _ANY_WAIT.finditer(pair.source.without_comments, begin, end)]
+    return pair.function.statement_at(waits[-1]) if waits else None
 
 
-def gaps_after_wait(places: Places) -> list[Gap]:
+def gaps_after_wait(pair: AccessPair) -> list[Gap]:
     """The gaps between the last wait before the second access and that access, where a barrier shows all threads
     what each has waited for."""
-    second, wait = places.second, _wait_before(places)
+    second, wait = pair.second, _wait_before(pair)
     if wait:
-        inner = {id(one.within): one.index for one in second.ancestors()}
-        around = next((one for one in wait.ancestors() if id(one.within) in inner), None)
+        inner = {id(ancestor.within): ancestor.index for ancestor in second.ancestors()}
+        around = next((ancestor for ancestor in wait.ancestors() if id(ancestor.within) in inner), None)
         if around and around.index < inner[id(around.within)]:
             return [Gap(around.within, at) for at in range(around.index + 1, inner[id(around.within)] + 1)]
     return [Gap(second.within, second.index)]
 
 
-def _object(places: Places, member: str) -> str:
+def _object(pair: AccessPair, member: str) -> str:
     """The object that one of the statements copies through, if the source calls this member of it; or ""."""
-    copies = (_COPY.search(places.text(one).strip()) for one in (places.first, places.second))
+    copies = (_COPY.search(pair.text(statement).strip()) for statement in (pair.first, pair.second))
     name = next((copy["last"] for copy in copies if copy), "")
-    return name if name and re.search(rf"\b{name}\s*(?:\[[^\]]*\]\s*)*\.\s*{member}\b", places.source.code) else ""
+    return name if name and re.search(rf"\b{name}\s*(?:\[[^\]]*\]\s*)*\.\s*{member}\b", pair.source.code) else ""
 
 
-def shared_pipeline(places: Places) -> str:
+def shared_pipeline(pair: AccessPair) -> str:
     """The name of the pipeline of several threads that one of the statements copies through, or ""."""
-    pipe = _object(places, "producer_commit")
+    pipe = _object(pair, "producer_commit")
     made = rf"\b{pipe}\s*=\s*(?:\w+\s*::\s*)*make_pipeline\s*\(\s*\w"
-    return pipe if pipe and re.search(made, places.source.code) else ""
+    return pipe if pipe and re.search(made, pair.source.code) else ""
 
 
 def fix_stage(evidence: Evidence, pipe: str) -> Fix:
@@ -94,58 +94,58 @@ def fix_stage(evidence: Evidence, pipe: str) -> Fix:
     )
 
 
-def fix_copy(evidence: Evidence, places: Places | None) -> Fix:
+def fix_copy(evidence: Evidence, pair: AccessPair | None) -> Fix:
     """A copy that has not been waited for."""
-    if places is None:
+    if pair is None:
         return Fix(
             "Wait for the copy, then put a barrier if other threads read it: cp.async.wait_all "
             "(`__pipeline_wait_prior(0)`) and __syncthreads() between the two lines."
         )
-    if barrier := _object(places, "(?:arrive|arrive_and_wait)"):
+    if barrier := _object(pair, "(?:arrive|arrive_and_wait)"):
         return Fix(
             f"Let every thread that reads the bytes wait for the phase of {barrier} before line "
             f"{evidence.fault.line}: {barrier}.wait({barrier}.arrive())."
         )
-    return _fewer_in_flight(places) or _wait_between(places)
+    return _fewer_in_flight(pair) or _wait_between(pair)
 
 
-def _fewer_in_flight(places: Places) -> Fix | None:
+def _fewer_in_flight(pair: AccessPair) -> Fix | None:
     """A wait that leaves too many groups in flight: one fewer."""
-    start, end = places.function.body.start, places.second.start
-    wait = _WAIT.search(places.source.without_comments, start, end)
+    start, end = pair.function.body.start, pair.second.start
+    wait = _WAIT.search(pair.source.without_comments, start, end)
     if not wait:
         return None
     fewer = f"{wait['head']}{int(wait['groups']) - 1}"
-    line = places.source.line(wait.start())
+    line = pair.source.line(wait.start())
     change = (wait.start(), wait.end(), fewer)
     closing = {"<": ">", "(": ")"}.get(fewer.rstrip("0123456789 ")[-1], "")
     text = f"Line {line} leaves {wait['groups']} groups of copies in flight: make it {fewer}{closing}."
-    return Fix(text, line_edits(places.file, places.source, [change]))
+    return Fix(text, line_edits(pair.file, pair.source, [change]))
 
 
-def _wait_between(places: Places) -> Fix:
+def _wait_between(pair: AccessPair) -> Fix:
     """A wait for all copies between the copy and its use, where all threads reach it, with a barrier if there is
     none."""
-    code, wait = places.source.code, _wait_statement(places)
-    gaps = gaps_between(places.first, places.second) if is_before(places.first, places.second) else []
+    code, wait = pair.source.code, _wait_statement(pair)
+    gaps = gaps_between(pair.first, pair.second) if is_before(pair.first, pair.second) else []
     barrier = next((gap for gap in gaps if gap.after and code.startswith("__syncthreads", gap.after.start)), None)
-    reached = [gap for gap in gaps if is_reached(places.guards, gap)]
+    reached = [gap for gap in gaps if is_reached(pair.guards, gap)]
     if not barrier and not reached:
         return Fix(f"Put {wait} and then __syncthreads() between the two lines, where all threads reach them.")
     gap = barrier or reached[-1]
     new = f"{wait};" if barrier else f"{wait};\n    __syncthreads();"
-    text = f"Put {wait} {describe(places.source, gap)}{'' if barrier else ', and __syncthreads() after it'}."
-    return Fix(text, line_edits(places.file, places.source, insertions(places.source, gap, new)))
+    text = f"Put {wait} {describe(pair.source, gap)}{'' if barrier else ', and __syncthreads() after it'}."
+    return Fix(text, line_edits(pair.file, pair.source, insertions(pair.source, gap, new)))
 
 
-def _wait_statement(places: Places) -> str:
+def _wait_statement(pair: AccessPair) -> str:
     """The wait for all copies, as the source spells its copies."""
-    code = places.source.code
-    if pipe := _object(places, "producer_commit"):
+    code = pair.source.code
+    if pipe := _object(pair, "producer_commit"):
         return f"{pipe}.consumer_wait()"
-    copies = (_COPY.search(places.text(one).strip()) for one in (places.first, places.second))
+    copies = (_COPY.search(pair.text(statement).strip()) for statement in (pair.first, pair.second))
     group = next((copy["group"] for copy in copies if copy), "")
-    if group and "cooperative_groups" in places.source.text:
+    if group and "cooperative_groups" in pair.source.text:
         return f"cooperative_groups::wait({group})"
     return _WAIT_OF_PTX if re.search(r"\basm\b", code) and "__pipeline" not in code else "__pipeline_wait_prior(0)"
 
@@ -153,8 +153,9 @@ def _wait_statement(places: Places) -> str:
 # ---- mbarriers ----
 
 
-def fix_mbarrier_wait(launch: Launch, evidence: Evidence, places: Places | None) -> Fix | None:
-    """A race that a wait for an mbarrier was to prevent; None if there is none, or it is not to blame."""
+def fix_mbarrier_wait(launch: Launch, evidence: Evidence, pair: AccessPair | None) -> Fix | None:
+    """A race that a wait for an mbarrier should have prevented; None if there is no such wait, or it is
+    correct."""
     fault, wait = evidence.fault, evidence.raw["pass"]
     if not wait or fault.hazard not in ("RAW", "WAR"):
         return None
@@ -167,7 +168,7 @@ def fix_mbarrier_wait(launch: Launch, evidence: Evidence, places: Places | None)
             "the first phase, then 1 and 0 in turn: flip it after each wait."
             + (few if expected < launch.threads else "")
         )
-    between = places and places.source.line(places.first.start) <= line <= places.source.line(places.second.start)
+    between = pair and pair.source.line(pair.first.start) <= line <= pair.source.line(pair.second.start)
     if fault.hazard != "RAW" or not between or expected >= launch.threads or evidence.raw["async"]:
         return None
     return Fix(

@@ -12,7 +12,7 @@ from smemkit.checker.faults import Fault
 from smemkit.checker.statements import Function, SourceText, Statement
 from smemkit.checker.uniformity import Guards
 
-__all__ = ["Evidence", "Frame", "Launch", "Places"]
+__all__ = ["AccessPair", "Evidence", "Frame", "Launch"]
 
 Frame = tuple[str, int]  # file and line
 
@@ -60,8 +60,8 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Places:
-    """The statements of a fault's two accesses in the innermost function that both calls went through."""
+class AccessPair:
+    """The statements of a fault's two accesses, in the innermost function on both call stacks."""
 
     file: str
     source: SourceText
@@ -75,9 +75,9 @@ class Places:
     def called_by_all(self, *, by_warps: bool = False) -> bool:
         """Whether all threads of the block, or all lanes of a warp, call the function."""
         return all(
-            (guards.fills_warps if by_warps else guards.is_uniform)(one)
+            (guards.fills_warps if by_warps else guards.is_uniform)(ancestor)
             for guards, call in self.callers
-            for one in call.ancestors()
+            for ancestor in call.ancestors()
         )
 
     def text(self, statement: Statement) -> str:
@@ -85,22 +85,22 @@ class Places:
         return self.source.text[statement.start : statement.end]
 
 
-def find_places(launch: Launch, evidence: Evidence) -> Places | None:
+def find_pair(launch: Launch, evidence: Evidence) -> AccessPair | None:
     """The statements of the two accesses of a race; None if they are not in one function of a known file."""
-    return next(iter(all_places(launch, evidence)), None)
+    return next(iter(all_pairs(launch, evidence)), None)
 
 
-def all_places(launch: Launch, evidence: Evidence) -> list[Places]:
-    """The same for each function that both calls went through, innermost first."""
+def all_pairs(launch: Launch, evidence: Evidence) -> list[AccessPair]:
+    """The access pairs in each function on both call stacks, innermost first."""
     here, there = evidence.frames[::-1], evidence.other_frames[::-1]
     level = 0
     while level + 1 < min(len(here), len(there)) and here[level] == there[level]:
         level += 1
-    found = (_places_at(launch, evidence, number) for number in range(level, -1, -1))
-    return [one for one in found if one]
+    found = (_pair_at(launch, evidence, number) for number in range(level, -1, -1))
+    return [pair for pair in found if pair]
 
 
-def _places_at(launch: Launch, evidence: Evidence, level: int) -> Places | None:
+def _pair_at(launch: Launch, evidence: Evidence, level: int) -> AccessPair | None:
     """The statements of the two accesses in the function that is `level` calls below the kernel."""
     here, there = evidence.frames[::-1], evidence.other_frames[::-1]
     if level >= min(len(here), len(there)) or here[level][0] != there[level][0]:
@@ -120,7 +120,7 @@ def _places_at(launch: Launch, evidence: Evidence, level: int) -> Places | None:
     if level == 0 and first.start > second.start and not common_loops(first, second):
         first, second = second, first  # branches have shifted the order in which the two were counted
     callers = _callers(launch, here[:level])
-    return Places(file, source, function, launch.guards(source, function), first, second, callers, leaf)
+    return AccessPair(file, source, function, launch.guards(source, function), first, second, callers, leaf)
 
 
 def _callers(launch: Launch, frames: tuple[Frame, ...]) -> tuple[tuple[Guards, Statement], ...]:
@@ -141,7 +141,7 @@ def statement_on(
     """The statement on a line that makes an access to a variable; without a name, the first one."""
     start, end = source.extent(line)
     code = source.code[start:end]
-    found = [one.start() for one in re.finditer(rf"\b{re.escape(name)}\b", code)] if name else []
+    found = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", code)] if name else []
     stores = [
         at for at in found if re.match(r"\w+\s*(?:\[.*?\]\s*)*(?:\.\w+\s*)*(?:[-+*/%&|^]|<<|>>)?=(?!=)", code[at:])
     ]

@@ -198,7 +198,7 @@ def between_blocks(fault: Fault) -> bool:
 
 
 def race_advice(fault: Fault) -> str:
-    """Advice on a race of which no place for a barrier is known."""
+    """Advice on a race for which no position of a barrier is known."""
     if fault._same_value:
         return "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it."
     if between_blocks(fault):
@@ -249,7 +249,10 @@ _BARRIER_MEANINGS = {
         "All lanes of a warp must execute an instruction with .aligned together (PTX ISA, mma, ldmatrix, "
         "stmatrix): otherwise its results are undefined."
     ),
-    "named": "A named barrier opens when as many threads have come as it is told: a GPU hangs, or opens it early.",
+    "named": (
+        "A named barrier completes when as many threads have arrived as its instruction names: with another "
+        "number a GPU hangs, or goes on early."
+    ),
     "mbarrier": (
         "An mbarrier must be initialised, and a phase takes as many arrivals as mbarrier.init has named (PTX ISA, "
         "mbarrier.init, mbarrier.arrive): anything else is undefined."

@@ -90,13 +90,16 @@ def _fault_reports(
     }
     found = [_evidence(fault, source) for fault in faults]
     found = [  # an uninitialised read that is part of a race: the other thread has not written it yet
-        one
-        for one in found
-        if one.fault.kind != "uninitialised" or (one.fault.file, one.fault.line, one.raw["variable"]) not in racy
+        evidence
+        for evidence in found
+        if evidence.fault.kind != "uninitialised"
+        or (evidence.fault.file, evidence.fault.line, evidence.raw["variable"]) not in racy
     ]
     order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang", "leak"]
-    raced = {line for one in found if one.raw["async"] for line in _lines_of(one.fault)}
-    found = [one for one in found if one.fault.kind != "leak" or not raced & {*_lines_of(one.fault)}]
+    raced = {line for evidence in found if evidence.raw["async"] for line in _lines_of(evidence.fault)}
+    found = [
+        evidence for evidence in found if evidence.fault.kind != "leak" or not raced & {*_lines_of(evidence.fault)}
+    ]
     setting = Launch(source.texts, launch["block"], launch["shared_bytes"], scalars)
     return tuple(
         sorted(
@@ -150,29 +153,28 @@ def _callers(frames: Sequence[tuple[str, int]], file: str, line: int) -> str:
 
 
 def _merge_faults(found: Sequence[Evidence]) -> list[Evidence]:
-    """Combines faults of the same kind at the same lines. Of out-of-bounds accesses, a read and a "
-    "write are two."""
+    """Combines faults of the same kind at the same lines, except an out-of-bounds read and write."""
     kept: dict[tuple[Any, ...], Evidence] = {}
-    named = {(one.fault.file, one.fault.line) for one in found if _is_named_access(one)}
-    for one in found:
-        fault = one.fault
+    named = {(evidence.fault.file, evidence.fault.line) for evidence in found if _is_named_access(evidence)}
+    for evidence in found:
+        fault = evidence.fault
         bounds = fault.kind == "out_of_bounds"
-        if bounds and not _is_named_access(one) and (fault.file, fault.line) in named:
+        if bounds and not _is_named_access(evidence) and (fault.file, fault.line) in named:
             continue  # the index of the same access
         key = (fault.kind, fault.hazard, fault.file, fault.line, fault.other_file, fault.other_line)
-        key += (one.name, one.raw["access"] == "load") if bounds else ()
-        first = kept.setdefault(key, one)
-        if first is not one:  # a race between warps or between blocks says more
+        key += (evidence.name, evidence.raw["access"] == "load") if bounds else ()
+        first = kept.setdefault(key, evidence)
+        if first is not evidence:  # a race between warps or between blocks says more
             more = fault.other_block and not first.fault.other_block
-            best = one if first.fault.warp_synchronous or more else first
-            count, reach = first.fault.count + fault.count, max(first.raw["reach"], one.raw["reach"])
+            best = evidence if first.fault.warp_synchronous or more else first
+            count, reach = first.fault.count + fault.count, max(first.raw["reach"], evidence.raw["reach"])
             kept[key] = replace(best, fault=replace(best.fault, count=count), raw={**best.raw, "reach": reach})
     return list(kept.values())
 
 
-def _is_named_access(one: Evidence) -> bool:
+def _is_named_access(evidence: Evidence) -> bool:
     """Whether it is an access whose address is known, not the compiler's check of an index."""
-    return one.fault.kind == "out_of_bounds" and one.raw["size"] > 0
+    return evidence.fault.kind == "out_of_bounds" and evidence.raw["size"] > 0
 
 
 def _format_variable(fault: Mapping[str, Any], source: LaunchSource) -> str:
@@ -243,10 +245,10 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
                 f"{here} {verb} {what} before the asynchronous copy {ends[0]} it, which {other} started at line "
                 f"{other_line}, {ends[1]}"
             )
-        told = f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}"
+        accesses = f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}"
         if fault["incoherent"]:
-            return f"{told}: one of the two is a non-coherent load (__ldg, ld.global.nc)"
-        return f"{told}, and nothing orders the two{_passed_wait(fault)}"
+            return f"{accesses}: one of the two is a non-coherent load (__ldg, ld.global.nc)"
+        return f"{accesses}, and nothing orders the two{_passed_wait(fault)}"
     here = _format_thread(fault["thread"])
     if kind == "uninitialised":
         return f"{here} reads {what}, which no thread of its block has written"
@@ -258,7 +260,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
 
 
 def _passed_wait(fault: Mapping[str, Any]) -> str:
-    """Why the mbarrier wait before a race did not prevent it, if it was for the wrong phase."""
+    """Why the mbarrier wait before a race did not prevent it, if the wait was for the wrong phase."""
     if not fault["pass"] or not fault["pass"][4]:
         return ""
     _, line, _, phase, _ = fault["pass"]

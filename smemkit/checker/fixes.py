@@ -1,4 +1,4 @@
-"""The fix of each fault, from the launch and the source; and what to do about faults that are no races."""
+"""The fix of each fault, from the launch and the source; and what to do about faults that are not races."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _BARRIER = "__syncthreads();"
 
 def fixed(launch: Launch, evidence: Sequence[Evidence]) -> list[Fault]:
     """The faults with their fixes; those with the same cause are folded under the first."""
-    races = fix_races(launch, [one for one in evidence if one.fault.kind == "race"])
+    races = fix_races(launch, [item for item in evidence if item.fault.kind == "race"])
     found = []
-    for one in evidence:
-        if one.fault.kind == "barrier":
-            one = _with_cause(launch, one)
-        if one.fault.kind in _FIXES:
-            found.append(replace(one.fault, fix=_FIXES[one.fault.kind](launch, one)))
-        elif one.fault.kind != "race":
-            found.append(one.fault)
+    for item in evidence:
+        if item.fault.kind == "barrier":
+            item = _with_cause(launch, item)
+        if item.fault.kind in _FIXES:
+            found.append(replace(item.fault, fix=_FIXES[item.fault.kind](launch, item)))
+        elif item.fault.kind != "race":
+            found.append(item.fault)
     return _fold_wrong_parity(_fold_double_inits(races + _fold_poisoned(_fold_sizes(found))))
 
 
@@ -45,13 +45,15 @@ def _fold(faults: list[Fault], root_of: Callable[[Fault], Fault | None]) -> list
             under.setdefault(id(root), []).append(fault)
     folded = {id(fault) for below in under.values() for fault in below}
     return [
-        replace(one, knock_on=(*one.knock_on, *under.get(id(one), ()))) for one in faults if id(one) not in folded
+        replace(fault, knock_on=(*fault.knock_on, *under.get(id(fault), ())))
+        for fault in faults
+        if id(fault) not in folded
     ]
 
 
 def _fold_poisoned(faults: list[Fault]) -> list[Fault]:
-    """Endless waits of threads that went on with what they had read out of bounds: the read is the cause."""
-    reads = {(one.file, one.line): one for one in reversed(faults) if one.kind == "out_of_bounds"}
+    """Endless waits of threads that continued with a value read out of bounds: the read is the cause."""
+    reads = {(fault.file, fault.line): fault for fault in reversed(faults) if fault.kind == "out_of_bounds"}
     return _fold(
         faults, lambda fault: reads.get((fault.other_file, fault.other_line)) if fault.kind == "hang" else None
     )
@@ -59,7 +61,7 @@ def _fold_poisoned(faults: list[Fault]) -> list[Fault]:
 
 def _fold_wrong_parity(faults: list[Fault]) -> list[Fault]:
     """Endless waits for an mbarrier at the line of a wait that another time returned at once."""
-    races = {waited_for_wrong_parity(one.fix): one for one in reversed(faults) if one.kind == "race"}
+    races = {waited_for_wrong_parity(fault.fix): fault for fault in reversed(faults) if fault.kind == "race"}
     races.pop(None, None)
     return _fold(faults, lambda fault: races.get(fault.line) if fault.kind == "hang" else None)
 
@@ -67,9 +69,9 @@ def _fold_wrong_parity(faults: list[Fault]) -> list[Fault]:
 def _fold_double_inits(faults: list[Fault]) -> list[Fault]:
     """Races between two inits of an mbarrier without inval."""
     inits = {
-        _line_pair(one): one
-        for one in reversed(faults)
-        if one.kind == "barrier" and "has initialised" in one.message
+        _line_pair(fault): fault
+        for fault in reversed(faults)
+        if fault.kind == "barrier" and "has initialised" in fault.message
     }
     return _fold(faults, lambda fault: inits.get(_line_pair(fault)) if fault.kind == "race" else None)
 
@@ -79,18 +81,18 @@ def _line_pair(fault: Fault) -> frozenset[tuple[str, int | None]]:
 
 
 def _fold_sizes(faults: list[Fault]) -> list[Fault]:
-    """Faults that more dynamic shared memory fixes are one."""
-    small = [one for one in faults if one.fix and one.fix.shared_bytes]
+    """Folds the faults that more dynamic shared memory fixes into one."""
+    small = [fault for fault in faults if fault.fix and fault.fix.shared_bytes]
     if len(small) < 2:
         return faults
-    first = max(small, key=lambda one: one.fix.shared_bytes)
+    first = max(small, key=lambda fault: fault.fix.shared_bytes)
     root = replace(small[0], fix=first.fix, knock_on=tuple(small[1:]))
-    return [root, *(one for one in faults if one not in small)]
+    return [root, *(fault for fault in faults if fault not in small)]
 
 
 def _with_cause(launch: Launch, evidence: Evidence) -> Evidence:
-    """A barrier fault with the reason why threads do not come. If some wait in a warp's collective and others at a
-    barrier, the line of the collective is the fault's."""
+    """A barrier fault with the reason why threads do not arrive. If some wait in a warp's collective and others at
+    a barrier, the fault's line is that of the collective."""
     fault = evidence.fault
     waits = re.search(r"threads wait at ([^,]*):(\d+) for lanes of mask", evidence.raw["message"])
     if waits and fault.other_line == int(waits[2]) and fault.line != fault.other_line:
@@ -104,12 +106,12 @@ def _with_cause(launch: Launch, evidence: Evidence) -> Evidence:
             frames=evidence.other_frames,
             other_frames=evidence.frames,
         )
-    place = _place(launch, evidence)
-    guards = launch.guards(*place[:2]) if place else None
-    return replace(evidence, fault=replace(evidence.fault, cause=_cause(evidence.raw["message"], place, guards)))
+    context = _context(launch, evidence)
+    guards = launch.guards(*context[:2]) if context else None
+    return replace(evidence, fault=replace(evidence.fault, cause=_cause(evidence.raw["message"], context, guards)))
 
 
-def _place(launch: Launch, evidence: Evidence) -> tuple[SourceText, Function, Statement] | None:
+def _context(launch: Launch, evidence: Evidence) -> tuple[SourceText, Function, Statement] | None:
     """The source, the function and the statement of a fault."""
     file, line = evidence.frames[0] if evidence.frames else (evidence.fault.file, evidence.fault.line or 0)
     source = launch.source(file)
@@ -180,7 +182,7 @@ def _index_text(evidence: Evidence) -> str:
 
 
 def _fix_static_size(launch: Launch, evidence: Evidence) -> Fix | None:
-    """A shared array for fewer threads than the block has."""
+    """A shared array with fewer elements than the block has threads."""
     raw, name = evidence.raw, evidence.name
     element = raw["element"] or 1
     if raw["before"] or raw["rank"] != 1 or raw["reach"] != launch.threads * element:
@@ -202,15 +204,15 @@ def _fix_static_size(launch: Launch, evidence: Evidence) -> Fix | None:
 def _fix_guard(launch: Launch, evidence: Evidence) -> Fix | None:
     """An index past the end of a one-dimensional array whose length is one of the kernel's arguments."""
     raw, name = evidence.raw, evidence.name
-    place = _place(launch, evidence)
-    if not place or not name or raw["before"] or raw["lead"] or not raw["size"]:
+    context = _context(launch, evidence)
+    if not context or not name or raw["before"] or raw["lead"] or not raw["size"]:
         return None
-    source, _, statement = place
+    source, _, statement = context
     code = source.code[statement.start : statement.end]
     count = raw["extent"] // raw["size"]
-    lengths = [one for one, value in launch.scalars.items() if value == count]
+    lengths = [argument for argument, value in launch.scalars.items() if value == count]
     indices = re.findall(rf"\b{name}\s*\[([^\[\]]*)\]", code)
-    index = max(indices, key=lambda one: ("+" in one, len(one)), default="")
+    index = max(indices, key=lambda text: ("+" in text, len(text)), default="")
     if not lengths or not index or re.search(r"[*/%]|--|\+\+", index) or statement.kind != "simple":
         return None
     if re.match(r"\s*(?:const\s+)?[A-Za-z_][\w:]*[\s*&]+\w+\s*[={]", code):
@@ -281,17 +283,17 @@ def _zeroing(launch: Launch, name: str, rank: int, count: int) -> list[str]:
 
 
 def _fix_barrier(launch: Launch, evidence: Evidence) -> Fix:
-    place = _place(launch, evidence)
+    context = _context(launch, evidence)
     for sign, text in MISUSE_TEXTS.items():
         if sign in evidence.fault.message:
             return Fix(text)
     if evidence.fault.cause in CAUSE_TEXTS:
         return Fix(CAUSE_TEXTS[evidence.fault.cause])
     if evidence.fault.cause == "warp":
-        return _fix_lanes(launch, evidence, place)
-    if not place:
+        return _fix_lanes(launch, evidence, context)
+    if not context:
         return Fix(MOVE_TEXT)
-    source, function, statement = place
+    source, function, statement = context
     guards = launch.guards(source, function)
     if evidence.fault.cause == "exited":
         return _fix_early_return(evidence, source, function, statement, guards)
@@ -332,7 +334,7 @@ def _fix_vote(source: SourceText, statement: Statement, vote: re.Match[str], evi
 
 def _loop_text(source: SourceText, statement: Statement, guards) -> str:
     """Advice on a barrier in a loop that not all threads run equally often."""
-    loop = next((one for one in statement.ancestors() if one.kind in LOOPS), None)
+    loop = next((ancestor for ancestor in statement.ancestors() if ancestor.kind in LOOPS), None)
     if loop is None:
         return ""
     line = source.line(loop.start)
@@ -349,8 +351,8 @@ def _loop_text(source: SourceText, statement: Statement, guards) -> str:
     )
 
 
-def _cause(message: str, place: tuple[SourceText, Function, Statement] | None, guards) -> str:
-    """Why not all threads come to a barrier: "exited" (they returned early), "warp" (lanes of a collective),
+def _cause(message: str, context: tuple[SourceText, Function, Statement] | None, guards) -> str:
+    """Why not all threads reach a barrier: "exited" (they returned early), "warp" (lanes of a collective),
     "matrix" (of an instruction for a whole warp), "named" (a named barrier), "mbarrier", or "" (a branch or a
     loop)."""
     if "needs all 32 lanes" in message:
@@ -361,28 +363,28 @@ def _cause(message: str, place: tuple[SourceText, Function, Statement] | None, g
         return "warp"
     if " for barrier " in message or "divergence" not in message:
         return "named"
-    if "exited" not in message or place is None:
+    if "exited" not in message or context is None:
         return ""
-    _, _, statement = place
+    _, _, statement = context
     if _is_around_some(statement, guards):
         return ""
-    return "exited" if _early_returns(place, guards) else ""
+    return "exited" if _early_returns(context, guards) else ""
 
 
 def _is_around_some(statement: Statement, guards) -> bool:
-    """Whether a branch or a loop that not all threads run alike is around a statement."""
-    return any(not guards.is_uniform(one) for one in list(statement.ancestors())[1:])
+    """Whether a statement is in a branch or a loop that not all threads run alike."""
+    return any(not guards.is_uniform(ancestor) for ancestor in list(statement.ancestors())[1:])
 
 
-def _early_returns(place, guards) -> list[Statement]:
+def _early_returns(context, guards) -> list[Statement]:
     """The returns before a statement that only some threads reach."""
-    source, function, statement = place
+    source, function, statement = context
     return [
-        one
-        for one in function.walk()
-        if one.end <= statement.start
-        and re.match(r"return\b", source.code[one.start : one.end])
-        and _is_around_some(one, guards)
+        earlier
+        for earlier in function.walk()
+        if earlier.end <= statement.start
+        and re.match(r"return\b", source.code[earlier.start : earlier.end])
+        and _is_around_some(earlier, guards)
     ]
 
 
@@ -421,12 +423,12 @@ def _fix_branches(source, statement: Statement, guards, evidence: Evidence) -> F
     if not owner or owner.kind != "if" or len(owner.parts) != 2:
         return None
     last = [part.statements[-1] for part in owner.parts if part.statements]
-    ends = [one for one in last if source.code.startswith("__syncthreads", one.start)]
+    ends = [statement for statement in last if source.code.startswith("__syncthreads", statement.start)]
     gap = Gap(owner.within, owner.index + 1)
     if len(ends) != 2 or not is_reached(guards, gap):
         return None
-    changes = [(one.start, one.end, "") for one in ends] + insertions(source, gap, _BARRIER)
-    lines = " and ".join(str(source.line(one.start)) for one in ends)
+    changes = [(statement.start, statement.end, "") for statement in ends] + insertions(source, gap, _BARRIER)
+    lines = " and ".join(str(source.line(statement.start)) for statement in ends)
     return Fix(
         f"Replace the barriers of lines {lines} by one, {describe(source, gap)}, outside the `if`: "
         "they are two different "
@@ -459,19 +461,19 @@ def _guard_segments(source: SourceText, function: Function, returns: list[Statem
         return []
     rest = function.body.statements[owner.index + 1 :]
     segments: list[list[Statement]] = [[]]
-    for one in rest:
-        if source.code.startswith("__syncthreads", one.start):
+    for sibling in rest:
+        if source.code.startswith("__syncthreads", sibling.start):
             segments.append([])
         else:
-            segments[-1].append(one)
+            segments[-1].append(sibling)
     condition = source.text[slice(*owner.head)]
     changes: list[Insertion] = [(owner.start, owner.end, "")]
     for segment in filter(None, segments):
         if any(
-            re.match(r"(?:const\s+)?[A-Za-z_][\w:]*[\s*&]+[A-Za-z_]\w*\s*[=;,\[({]", _code(source, one))
-            and not _code(source, one).startswith("return")
-            for one in segment
-            if one.kind == "simple"
+            re.match(r"(?:const\s+)?[A-Za-z_][\w:]*[\s*&]+[A-Za-z_]\w*\s*[=;,\[({]", _code(source, sibling))
+            and not _code(source, sibling).startswith("return")
+            for sibling in segment
+            if sibling.kind == "simple"
         ):
             return []
         indent = indentation(source, segment[0].start)
@@ -491,21 +493,21 @@ _SHUFFLE = re.compile(r"__(?:shfl\w*|ballot|any|all|match\w*|reduce\w*|sync\w*)(
 _WIDTH = re.compile(r"(__shfl\w*_sync)\s*\(([^(),]*),([^(),]*),([^(),]*)\)")
 
 
-def _fix_lanes(launch: Launch, evidence: Evidence, place) -> Fix:
-    """A warp collective whose mask names lanes that do not come."""
+def _fix_lanes(launch: Launch, evidence: Evidence, context) -> Fix:
+    """A warp collective whose mask names lanes that do not reach it."""
     text = (
-        "The mask names lanes that do not come to this line. Let all lanes of the warp reach it, "
+        "The mask names lanes that do not reach this line. Let all lanes of the warp reach it, "
         "with a neutral value; or "
         "build the mask before the branch, `unsigned lanes = __ballot_sync(0xffffffff, condition);`, "
         "and use it as the "
         "mask. A barrier of the block is of no use here."
     )
-    if not place:
+    if not context:
         return Fix(text)
-    source, function, statement = place
+    source, function, statement = context
     guards = launch.guards(source, function)
     found = _SHUFFLE.search(source.code, statement.start, statement.end)
-    around = [one for one in list(statement.ancestors())[1:] if not guards.is_uniform(one)]
+    around = [ancestor for ancestor in list(statement.ancestors())[1:] if not guards.is_uniform(ancestor)]
     if not found or len(around) != 1 or around[0].kind != "if" or statement.within is not around[0].parts[0]:
         return Fix(text)
     owner = around[0]
@@ -515,7 +517,7 @@ def _fix_lanes(launch: Launch, evidence: Evidence, place) -> Fix:
     changes = [(owner.start, owner.start, first), (found.start(1), found.end(1), "lanes")]
     line = source.line(statement.start)
     text = (
-        f"Only the lanes that enter the `if` of line {source.line(owner.start)} come to line {line}, "
+        f"Only the lanes that enter the `if` of line {source.line(owner.start)} reach line {line}, "
         "and its mask names "
         "others. Build the mask before the branch, with __ballot_sync and the condition, and read "
         "only from lanes in "
@@ -526,7 +528,7 @@ def _fix_lanes(launch: Launch, evidence: Evidence, place) -> Fix:
 
 def _fix_shuffle(launch: Launch, evidence: Evidence) -> Fix:
     message = evidence.raw["message"]
-    place = _place(launch, evidence)
+    context = _context(launch, evidence)
     if "has exited" in message:
         return Fix(
             "Lanes that returned earlier give no value. Keep all 32 lanes until the shuffle, those "
@@ -543,15 +545,15 @@ def _fix_shuffle(launch: Launch, evidence: Evidence) -> Fix:
     mask = re.search(r"mask 0x([0-9a-f]+)", message)
     lanes = int(mask[1], 16) if mask else 0
     count = lanes.bit_length()
-    found = place and _WIDTH.search(place[0].code, place[2].start, place[2].end)
+    found = context and _WIDTH.search(context[0].code, context[2].start, context[2].end)
     if found and count < 32 and lanes == (1 << count) - 1 and count & (count - 1) == 0:
         change = (found.end() - 1, found.end() - 1, f", {count}")
-        line = place[0].line(place[2].start)
+        line = context[0].line(context[2].start)
         return Fix(
             f"The mask names {count} lanes, and line {line} reads beyond them: give the shuffle their "
             "number as its width "
             f"({count}), or begin with a distance of {count // 2}.",
-            line_edits(evidence.fault.file, place[0], [change]),
+            line_edits(evidence.fault.file, context[0], [change]),
         )
     return Fix(
         "Put the source lane into the mask, or choose the width, or the first distance of a loop, so "

@@ -108,8 +108,8 @@ def headline(launches: Sequence[LaunchReport]) -> str:
 
 
 def _extent(launches: Sequence[LaunchReport]) -> str:
-    """What a verdict rests on: " in 16 of 4,000 blocks"."""
-    checked, blocks = (sum(getattr(one, name) for one in launches) for name in ("blocks_checked", "blocks"))
+    """How many blocks a verdict is based on: " in 16 of 4,000 blocks"."""
+    checked, blocks = (sum(getattr(launch, name) for launch in launches) for name in ("blocks_checked", "blocks"))
     if not blocks:
         return ""
     return f" in {checked:,} of {blocks:,} blocks" if checked < blocks else f" in {pluralize(blocks, 'block')}"
@@ -135,8 +135,9 @@ def knock_on_text(fault: Fault) -> str:
     if not fault.knock_on:
         return ""
     names = [
-        f"{one.title} at {one.location}" + (f" ({one.variable})" if one.variable else "")
-        for one in fault.knock_on[:4]
+        f"{consequence.title} at {consequence.location}"
+        + (f" ({consequence.variable})" if consequence.variable else "")
+        for consequence in fault.knock_on[:4]
     ]
     more = f" and {len(fault.knock_on) - 4} more" if len(fault.knock_on) > 4 else ""
     return f"The same fix removes {', '.join(names)}{more}."

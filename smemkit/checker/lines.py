@@ -84,7 +84,7 @@ class LineReport:
     @property
     def divergent(self) -> bool:
         """Whether its active lanes are spread over mostly idle warps: at least twice the requests of full warps,
-        and at least two more per warp, or idle lanes between those at work, as in `if (i % 2) … else …`. A line
+        and at least two more per warp, or idle lanes between the active ones, as in `if (i % 2) … else …`. A line
         where one lane per warp stores the warp's result is not divergent.
         """
         more = self.requests - self.ideal_requests
@@ -92,13 +92,13 @@ class LineReport:
 
     @property
     def interleaved(self) -> bool:
-        """Whether at most every second lane is at work in the example, with idle lanes between them."""
+        """Whether at most every second lane is active in the example, with idle lanes between them."""
         active = _active_lanes(self.example)
         return len(active) > 2 and 2 * len(active) <= active[-1] - active[0] + 2
 
     @property
     def wastes_idle_lanes(self) -> bool:
-        """Whether it would be coalesced if the idle lanes between those at work took part."""
+        """Whether the access would be coalesced if the idle lanes between the active ones took part."""
         pattern = find_pattern(self.example) if self.space == "global" and self.divergent else None
         return bool(
             pattern and self.interleaved and pattern.period == WARP_SIZE and abs(pattern.stride) == self.size
@@ -255,7 +255,7 @@ def _advise_scattered_shared(line: LineReport) -> str:
             "the bins for each warp or half-warp, an odd number of words apart, spreads them"
         )
     return (
-        f"the lanes ask for scattered words ({who} meet in bank {bank}) and follow no pattern that padding would "
+        f"the lanes request scattered words ({who} meet in bank {bank}) and follow no pattern that padding would "
         "fix; if the index comes from data, sort it or keep copies of the table"
     )
 

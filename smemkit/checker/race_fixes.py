@@ -1,4 +1,4 @@
-"""Fixes of races: one barrier for all races that it orders, at a place that all threads reach; otherwise a
+"""Fixes of races: one barrier for all races that it orders, at a position that all threads reach; otherwise a
 statement in two halves, an atomic, or fences."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from smemkit.checker.copy_fixes import (
     shared_pipeline,
 )
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
-from smemkit.checker.evidence import Evidence, Launch, Places, all_places
+from smemkit.checker.evidence import AccessPair, Evidence, Launch, all_pairs
 from smemkit.checker.faults import Fault, between_blocks, race_advice
 from smemkit.checker.statements import Statement
 from smemkit.checker.wgmma_fixes import fix_wgmma
@@ -60,10 +60,10 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     found: list[Fault] = []
     by_rule: list[Fault] = []
     same: list[Evidence] = []
-    rest: list[tuple[Evidence, Places | None]] = []
-    options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]] = []
-    for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
-        levels = all_places(launch, evidence)
+    rest: list[tuple[Evidence, AccessPair | None]] = []
+    options: list[tuple[Evidence, AccessPair, list[tuple[Gap, str]]]] = []
+    for evidence in sorted(races, key=lambda race: (race.fault.file, race.fault.line or 0)):
+        levels = all_pairs(launch, evidence)
         leaf = levels[0] if levels else None
         special = (
             fix_cluster(evidence)
@@ -82,59 +82,59 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         advised = leaf and (
             _overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf) or shared_pipeline(leaf)
         )
-        ways = [(places, _barrier_gaps(launch, evidence, places)) for places in ([] if advised else levels)]
-        places, gaps = next((one for one in ways if one[1]), (leaf, []))
+        ways = [(pair, _barrier_gaps(launch, evidence, pair)) for pair in ([] if advised else levels)]
+        pair, gaps = next((way for way in ways if way[1]), (leaf, []))
         if gaps:
-            options.append((evidence, places, gaps))
+            options.append((evidence, pair, gaps))
         else:
             rest.append((evidence, leaf))
-    harmless = [one for one in options if _reads_same_value(one[0], one[1], same)]
-    same += [one[0] for one in harmless]
-    options = [one for one in options if one not in harmless]
+    harmless = [option for option in options if _reads_same_value(option[0], option[1], same)]
+    same += [option[0] for option in harmless]
+    options = [option for option in options if option not in harmless]
     while options:
         fault, options = _cover(options)
         found.append(fault)
-    others = [replace(one.fault, fix=_other_fix(launch, one, places)) for one, places in rest]
-    warnings = [replace(one.fault, severity="warning", fix=Fix(_SAME_VALUE)) for one in same]
+    others = [replace(evidence.fault, fix=_other_fix(launch, evidence, pair)) for evidence, pair in rest]
+    warnings = [replace(other.fault, severity="warning", fix=Fix(_SAME_VALUE)) for other in same]
     return found + _fold_same_edits(by_rule) + _fold_same_edits(others) + warnings
 
 
 _SAME_VALUE = "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it: all store the same."
 
 
-def _stores_same_value(evidence: Evidence, places: Places) -> bool:
+def _stores_same_value(evidence: Evidence, pair: AccessPair) -> bool:
     """Whether all threads store the same value by one statement: its right side is made of constants, and of
     names that are set once and have the same value in all threads."""
     raw = evidence.raw
-    found = _ASSIGNMENT.fullmatch(places.text(places.first).strip()) if places.first is places.second else None
-    if evidence.fault.hazard != "WAW" or not found or found["op"] or not places.is_leaf:
+    found = _ASSIGNMENT.fullmatch(pair.text(pair.first).strip()) if pair.first is pair.second else None
+    if evidence.fault.hazard != "WAW" or not found or found["op"] or not pair.is_leaf:
         return False
     if raw["access"] != "store" or raw["other_access"] != "store" or raw["location"] != raw["other"]:
         return False
-    value = places.source.code[places.first.start : places.first.end].partition("=")[2]
+    value = pair.source.code[pair.first.start : pair.first.end].partition("=")[2]
     blocks = between_blocks(evidence.fault) and re.search(r"\bblockIdx\b", value)
-    return not (blocks or re.search(r"[\[(*]", value) or places.guards.is_varying(value)) and all(
-        places.guards.is_set_once(name) for name in re.findall(r"\b[A-Za-z_]\w*", value)
+    return not (blocks or re.search(r"[\[(*]", value) or pair.guards.is_varying(value)) and all(
+        pair.guards.is_set_once(name) for name in re.findall(r"\b[A-Za-z_]\w*", value)
     )
 
 
-def _reads_same_value(evidence: Evidence, places: Places, same: list[Evidence]) -> bool:
+def _reads_same_value(evidence: Evidence, pair: AccessPair, same: list[Evidence]) -> bool:
     """Whether a thread reads a variable after its own store, while others store the same value there by the same
     statement, the only one that stores to the variable."""
-    fault, first = evidence.fault, places.first
-    stored = any((one.fault.file, one.fault.line) == (fault.other_file, fault.other_line) for one in same)
-    if fault.hazard != "RAW" or not stored or not places.is_leaf or not is_before(first, places.second):
+    fault, first = evidence.fault, pair.first
+    stored = any((other.fault.file, other.fault.line) == (fault.other_file, fault.other_line) for other in same)
+    if fault.hazard != "RAW" or not stored or not pair.is_leaf or not is_before(first, pair.second):
         return False
-    code = places.source.code[places.function.body.start : places.function.body.end]
+    code = pair.source.code[pair.function.body.start : pair.function.body.end]
     stores = re.findall(rf"\b{evidence.name}\b\s*(?:\[[^\]]*\]\s*)*(?:[-+*/%&|^]|<<|>>)?=(?!=)", code)
-    return len(stores) == 1 and is_reached(places.guards, Gap(first.within, first.index))
+    return len(stores) == 1 and is_reached(pair.guards, Gap(first.within, first.index))
 
 
 def _fold_same_edits(faults: list[Fault]) -> list[Fault]:
     """Folds faults whose fixes are the same edits under the first of them."""
     kept: list[Fault] = []
     for fault in faults:
-        same = next((one for one in kept if _foldable(fault) and one.fix == fault.fix), None)
+        same = next((earlier for earlier in kept if _foldable(fault) and earlier.fix == fault.fix), None)
         if same is None:
             kept.append(fault)
         else:
@@ -149,70 +149,70 @@ def _foldable(fault: Fault) -> bool:
 # ---- barriers ----
 
 
-def _barrier_gaps(launch: Launch, evidence: Evidence, places: Places) -> list[tuple[Gap, str]]:
+def _barrier_gaps(launch: Launch, evidence: Evidence, pair: AccessPair) -> list[tuple[Gap, str]]:
     """The gaps where a barrier would order a race, with the barrier; those preferred first."""
-    if between_blocks(evidence.fault) or needs_a_wait(evidence, places):
+    if between_blocks(evidence.fault) or needs_a_wait(evidence, pair):
         return []
-    one_pass = evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
-    if places.first is places.second and places.is_leaf and one_pass:
+    one_pass = evidence.fault.hazard != "RAW" or _as_update(pair.text(pair.first), evidence.name)
+    if pair.first is pair.second and pair.is_leaf and one_pass:
         return []  # a barrier between passes of the statement would not order it
     one_warp = launch.threads <= 32 and evidence.fault.warp_synchronous
     for barrier, by_warps in ((_BLOCK, False), (_WARP, True)):
         allowed = evidence.fault.warp_synchronous if by_warps else not one_warp
-        if not allowed or not places.called_by_all(by_warps=by_warps):
+        if not allowed or not pair.called_by_all(by_warps=by_warps):
             continue
-        for gaps in _ways(evidence, places):
-            reached = [gap for gap in gaps if is_reached(places.guards, gap, by_warps=by_warps)]
+        for gaps in _ways(evidence, pair):
+            reached = [gap for gap in gaps if is_reached(pair.guards, gap, by_warps=by_warps)]
             if reached:
-                return [(gap, barrier) for gap in _between_passes_too(evidence, places, reached)]
+                return [(gap, barrier) for gap in _between_passes_too(evidence, pair, reached)]
     return []
 
 
-def _ways(evidence: Evidence, places: Places) -> list[list[Gap]]:
-    """The gaps of each way that may lead from the first access to the second: in one pass of all loops, or in the
-    next pass of one of them."""
-    first, second = places.first, places.second
+def _ways(evidence: Evidence, pair: AccessPair) -> list[list[Gap]]:
+    """The gaps on each path that may lead from the first access to the second: within one iteration of all loops,
+    or in the next iteration of one of them."""
+    first, second = pair.first, pair.second
     if is_waited_for(evidence):
-        return [gaps_after_wait(places)]
+        return [gaps_after_wait(pair)]
     next_passes = [passes(first, second, loop) for loop in common_loops(first, second)]
     if first is second or not is_before(first, second):
         return next_passes
     gaps = gaps_between(first, second)
-    if "memcpy_async" in places.text(first):  # the barrier comes after the wait for the copy
+    if "memcpy_async" in pair.text(first):  # the barrier comes after the wait for the copy
         gaps.reverse()
-    if next_passes and _is_double_buffer(evidence, places):
+    if next_passes and _is_double_buffer(evidence, pair):
         return [next_passes[0] + gaps]
     return [gaps]
 
 
-def _between_passes_too(evidence: Evidence, places: Places, gaps: list[Gap]) -> list[Gap]:
-    """Those gaps that also order the passes of a step like `s[t] += s[t + stride]` in a loop without barriers: its
-    passes race as well, which shows only once the first race is gone."""
-    for step in dict.fromkeys((places.second, places.first)):
-        if len(re.findall(rf"\b{evidence.name}\s*\[", places.text(step))) < 2 or not evidence.name:
+def _between_passes_too(evidence: Evidence, pair: AccessPair, gaps: list[Gap]) -> list[Gap]:
+    """Those gaps that also order the iterations of a step like `s[t] += s[t + stride]` in a loop without barriers.
+    Its iterations race as well, which shows only once the first race is fixed."""
+    for step in dict.fromkeys((pair.second, pair.first)):
+        if len(re.findall(rf"\b{evidence.name}\s*\[", pair.text(step))) < 2 or not evidence.name:
             continue
-        if not (_stored_name(places, step) == evidence.name or "(" in places.text(step)):
+        if not (_stored_name(pair, step) == evidence.name or "(" in pair.text(step)):
             continue
         for loop in common_loops(step, step):
-            if "sync" not in places.source.code[loop.start : loop.end]:
+            if "sync" not in pair.source.code[loop.start : loop.end]:
                 both = [gap for gap in passes(step, step, loop) if gap in gaps]
                 if both:
                     return both
     return gaps
 
 
-def _is_double_buffer(evidence: Evidence, places: Places) -> bool:
+def _is_double_buffer(evidence: Evidence, pair: AccessPair) -> bool:
     """Whether the two accesses use different slots of an array of a few buffers."""
     if evidence.raw["rank"] < 2 or not 1 < evidence.raw["dims"][0] <= 4:
         return False
     slots = [
-        re.findall(rf"\b{evidence.name}\s*\[([^\[\]]*)\]", places.text(one))
-        for one in (places.first, places.second)
+        re.findall(rf"\b{evidence.name}\s*\[([^\[\]]*)\]", pair.text(statement))
+        for statement in (pair.first, pair.second)
     ]
     return bool(slots[0] and slots[1] and not set(slots[0]) & set(slots[1]))
 
 
-def _cover(options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]]):
+def _cover(options: list[tuple[Evidence, AccessPair, list[tuple[Gap, str]]]]):
     """The barrier that orders the most races, as the fault of the first of them; and the other races."""
 
     def key(gap: Gap, barrier: str) -> tuple[int, int, str]:
@@ -221,105 +221,107 @@ def _cover(options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]]):
     ranks: dict[tuple[int, int, str], list[int]] = {}  # for each gap, how much the races prefer it
     found = {}
     for _, _, gaps in options:
-        keys = [key(*one) for one in gaps]
+        keys = [key(*gap) for gap in gaps]
         found |= dict(zip(keys, gaps, strict=True))
-        for one in dict.fromkeys(keys):
-            ranks.setdefault(one, []).append(keys.index(one))
-    gap, barrier = found[min(ranks, key=lambda one: (-len(ranks[one]), sum(ranks[one])))]
-    chosen = [one for one in options if key(gap, barrier) in {key(*other) for other in one[2]}]
-    chosen.sort(key=lambda one: (one[0].fault.warp_synchronous, one[0].fault.line or 0))
-    evidence, places, _ = chosen[0]
-    knock_on = tuple(one.fault for one, _, _ in chosen[1:])
-    fault = replace(evidence.fault, fix=_barrier_fix(evidence, places, gap, barrier, chosen), knock_on=knock_on)
-    return fault, [one for one in options if one not in chosen]
+        for name in dict.fromkeys(keys):
+            ranks.setdefault(name, []).append(keys.index(name))
+    gap, barrier = found[min(ranks, key=lambda name: (-len(ranks[name]), sum(ranks[name])))]
+    chosen = [option for option in options if key(gap, barrier) in {key(*other) for other in option[2]}]
+    chosen.sort(key=lambda option: (option[0].fault.warp_synchronous, option[0].fault.line or 0))
+    evidence, pair, _ = chosen[0]
+    knock_on = tuple(evidence.fault for evidence, _, _ in chosen[1:])
+    fault = replace(evidence.fault, fix=_barrier_fix(evidence, pair, gap, barrier, chosen), knock_on=knock_on)
+    return fault, [option for option in options if option not in chosen]
 
 
-def _barrier_fix(evidence: Evidence, places: Places, gap: Gap, barrier: str, chosen) -> Fix:
-    accesses = [one for _, other, _ in chosen for one in (other.first, other.second)]
-    where = describe(places.source, gap, *accesses)
-    narrow = _narrow_barrier(places, gap) if barrier == _BLOCK else None
+def _barrier_fix(evidence: Evidence, pair: AccessPair, gap: Gap, barrier: str, chosen) -> Fix:
+    accesses = [access for _, other, _ in chosen for access in (other.first, other.second)]
+    where = describe(pair.source, gap, *accesses)
+    narrow = _narrow_barrier(pair, gap) if barrier == _BLOCK else None
     why = {
         "RAW": "so that everything is written before it is read",
         "WAR": "so that all have read before anyone writes again",
         "WAW": "so that the earlier values are written first",
     }[evidence.fault.hazard]
     if narrow:
-        line = places.source.line(narrow.start)
-        old = places.text(narrow).rstrip(";")
+        line = pair.source.line(narrow.start)
+        old = pair.text(narrow).rstrip(";")
         text = f"Make {old} at line {line} __syncthreads(): the threads are of several warps."
         changes = [(narrow.start, narrow.end, barrier)]
     else:
         text = f"Put {barrier[:-1]} {where}, {why}."
-        changes = insertions(places.source, gap, barrier)
-    if all(one.fault.warp_synchronous for one, _, _ in chosen):
+        changes = insertions(pair.source, gap, barrier)
+    if all(evidence.fault.warp_synchronous for evidence, _, _ in chosen):
         text += _WARP_NOTE
-    return Fix(text, line_edits(places.file, places.source, changes))
+    return Fix(text, line_edits(pair.file, pair.source, changes))
 
 
-def _narrow_barrier(places: Places, gap: Gap) -> Statement | None:
+def _narrow_barrier(pair: AccessPair, gap: Gap) -> Statement | None:
     """A __syncwarp() beside a gap, which a barrier of the block replaces."""
-    for one in (gap.before, gap.after):
-        if one and re.fullmatch(r"__syncwarp\s*\([^;]*\)\s*;", places.source.code[one.start : one.end]):
-            return one
+    for neighbour in (gap.before, gap.after):
+        if neighbour and re.fullmatch(
+            r"__syncwarp\s*\([^;]*\)\s*;", pair.source.code[neighbour.start : neighbour.end]
+        ):
+            return neighbour
     return None
 
 
 # ---- other fixes ----
 
 
-def _stored_name(places: Places, statement: Statement) -> str:
-    found = _ASSIGNMENT.fullmatch(places.text(statement).strip())
+def _stored_name(pair: AccessPair, statement: Statement) -> str:
+    found = _ASSIGNMENT.fullmatch(pair.text(statement).strip())
     return re.match(r"\*?\s*(\w+)", found["element"])[1] if found else ""
 
 
-def _overlap(evidence: Evidence, places: Places) -> bool:
-    """Whether two stores to dynamic shared memory meet that go to arrays of different names."""
-    names = {_stored_name(places, places.first), _stored_name(places, places.second)}
+def _overlap(evidence: Evidence, pair: AccessPair) -> bool:
+    """Whether two stores to dynamic shared memory overlap although they go to arrays of different names."""
+    names = {_stored_name(pair, pair.first), _stored_name(pair, pair.second)}
     raw = evidence.raw
     dynamic = raw["space"] == "shared" and raw["rank"] == 1 and raw["dims"][0] == 0
-    return dynamic and evidence.fault.hazard == "WAW" and len(names) == 2 and "" not in names and places.is_leaf
+    return dynamic and evidence.fault.hazard == "WAW" and len(names) == 2 and "" not in names and pair.is_leaf
 
 
-def _is_legacy_warp_code(evidence: Evidence, places: Places) -> bool:
+def _is_legacy_warp_code(evidence: Evidence, pair: AccessPair) -> bool:
     """Whether lanes of a warp exchange values through a volatile pointer."""
-    parameters = places.source.code[slice(*places.function.parameters)]
-    local = places.source.code[places.function.body.start : places.first.start]
+    parameters = pair.source.code[slice(*pair.function.parameters)]
+    local = pair.source.code[pair.function.body.start : pair.first.start]
     return evidence.fault.warp_synchronous and bool(re.search(r"\bvolatile\b[^;,)]*\*", parameters + local))
 
 
-def _other_fix(launch: Launch, evidence: Evidence, places: Places | None) -> Fix:
-    """The fix of a race that no barrier orders where all threads would reach it."""
-    if pipe := places and shared_pipeline(places):
+def _other_fix(launch: Launch, evidence: Evidence, pair: AccessPair | None) -> Fix:
+    """The fix of a race that no barrier can order at a position that all threads reach."""
+    if pipe := pair and shared_pipeline(pair):
         return fix_stage(evidence, pipe)
-    if needs_a_wait(evidence, places):
-        return fix_copy(evidence, places)
-    if places and _overlap(evidence, places):
+    if needs_a_wait(evidence, pair):
+        return fix_copy(evidence, pair)
+    if pair and _overlap(evidence, pair):
         return Fix(
             "The two lines store to different arrays that overlap: begin the second where the first "
             "ends; all `extern "
             "__shared__` arrays begin at the same address, so declare one and divide it."
         )
-    if places and _is_legacy_warp_code(evidence, places):
+    if pair and _is_legacy_warp_code(evidence, pair):
         return Fix(
             f"{_LEGACY}: in each step read into a register, __syncwarp(), write, __syncwarp(); or reduce with "
             f"__shfl_down_sync.{_WARP_NOTE}"
         )
-    if places:
-        update = _fix_update(evidence, places)
+    if pair:
+        update = _fix_update(evidence, pair)
         fix = update or (
-            _fix_between_blocks(evidence, places)
+            _fix_between_blocks(evidence, pair)
             if between_blocks(evidence.fault)
-            else _fix_in_halves(launch, evidence, places)
-            or _fix_split_if(evidence, places)
-            or _fix_with_atomic(evidence, places)
+            else _fix_in_halves(launch, evidence, pair)
+            or _fix_split_if(evidence, pair)
+            or _fix_with_atomic(evidence, pair)
         )
         if fix:
             return fix
-    return Fix(_branch_advice(evidence.fault) if places else race_advice(evidence.fault))
+    return Fix(_branch_advice(evidence.fault) if pair else race_advice(evidence.fault))
 
 
 def _branch_advice(fault: Fault) -> str:
-    """Advice where every place for a barrier is one that some threads do not reach."""
+    """Advice where some threads do not reach any possible position of a barrier."""
     if between_blocks(fault) or (fault.hazard == "WAW" and fault.line == fault.other_line):
         return race_advice(fault)
     return (
@@ -337,10 +339,10 @@ def _as_update(text: str, name: str) -> re.Match[str] | None:
     return found
 
 
-def _fix_update(evidence: Evidence, places: Places) -> Fix | None:
+def _fix_update(evidence: Evidence, pair: AccessPair) -> Fix | None:
     """`x += v` by several threads: an atomic."""
-    found = _as_update(places.text(places.first), evidence.name) if places.first is places.second else None
-    if not found or _ATOMIC.search(places.source.code[places.function.body.start : places.first.start]):
+    found = _as_update(pair.text(pair.first), evidence.name) if pair.first is pair.second else None
+    if not found or _ATOMIC.search(pair.source.code[pair.function.body.start : pair.first.start]):
         return None  # inside a lock, the lock lacks its fences
     value = found["value"] or "1"
     negative = found["op"] == "-" or found["step"] == "--"
@@ -349,17 +351,17 @@ def _fix_update(evidence: Evidence, places: Places) -> Fix | None:
     text = (
         f"atomicAdd({address}, {f'-({value})' if negative and found['value'] else '-1' if negative else value});"
     )
-    change = (places.first.start, places.first.end, text)
-    line = places.source.line(places.first.start)
+    change = (pair.first.start, pair.first.end, text)
+    line = pair.source.line(pair.first.start)
     return Fix(
         f"Several threads update one element at line {line}, and updates get lost: use {text[:-1]}.",
-        line_edits(places.file, places.source, [change]),
+        line_edits(pair.file, pair.source, [change]),
     )
 
 
-def _element_type(places: Places, name: str) -> str:
+def _element_type(pair: AccessPair, name: str) -> str:
     """The declared type of an array's elements; "" if it is not found."""
-    text = places.source.code
+    text = pair.source.code
     for before in (
         rf"__shared__\s+(?:__align__\s*\([^)]*\)\s*|volatile\s+)*([\w:]+(?:\s+[\w:]+)*?)\s+(?:\w+\s*(?:\[[^\]]*\]\s*)*,\s*)*{name}\s*[\[;,]",
         rf"(?:const\s+|volatile\s+)*\b((?:unsigned\s+)?[\w:]+)\s*\*\s*(?:__restrict__\s*)?{name}\b",
@@ -370,44 +372,44 @@ def _element_type(places: Places, name: str) -> str:
     return ""
 
 
-def _unused_name(places: Places, wanted: str = "next") -> str:
-    words = set(re.findall(r"\w+", places.source.code))
-    return next(one for one in (wanted, *(f"{wanted}{number}" for number in range(2, 99))) if one not in words)
+def _unused_name(pair: AccessPair, wanted: str = "next") -> str:
+    words = set(re.findall(r"\w+", pair.source.code))
+    return next(name for name in (wanted, *(f"{wanted}{number}" for number in range(2, 99))) if name not in words)
 
 
-def _fix_in_halves(launch: Launch, evidence: Evidence, places: Places) -> Fix | None:
+def _fix_in_halves(launch: Launch, evidence: Evidence, pair: AccessPair) -> Fix | None:
     """One statement that reads and writes: read into a register, then a barrier, then write."""
-    if places.first is not places.second or not places.is_leaf or evidence.fault.hazard != "WAR":
+    if pair.first is not pair.second or not pair.is_leaf or evidence.fault.hazard != "WAR":
         return None
-    statement = places.first
-    found = _ASSIGNMENT.fullmatch(places.text(statement).strip())
+    statement = pair.first
+    found = _ASSIGNMENT.fullmatch(pair.text(statement).strip())
     element = re.match(r"\*?\s*(\w+)", found["element"])[1] if found else ""
-    type_ = _element_type(places, element) if element else ""
+    type_ = _element_type(pair, element) if element else ""
     if not found or not type_:
         return None
-    outer = _guarded_whole(places, statement)
+    outer = _guarded_whole(pair, statement)
     for barrier, by_warps in ((_BLOCK, False), (_WARP, True)):
         if by_warps and not evidence.fault.warp_synchronous:
             continue
         for around in (None, outer):
             near = around or statement
-            reached = is_reached(places.guards, Gap(near.within, near.index), by_warps=by_warps)
-            if reached and places.called_by_all(by_warps=by_warps):
+            reached = is_reached(pair.guards, Gap(near.within, near.index), by_warps=by_warps)
+            if reached and pair.called_by_all(by_warps=by_warps):
                 barrier = _WARP if launch.threads <= 32 else barrier
-                return _halves(evidence, places, found, type_, around, barrier)
+                return _halves(evidence, pair, found, type_, around, barrier)
     return None
 
 
-def _guarded_whole(places: Places, statement: Statement) -> Statement | None:
+def _guarded_whole(pair: AccessPair, statement: Statement) -> Statement | None:
     """The `if` without else whose only statement this is."""
     owner = statement.within.owner
     only = owner and owner.kind == "if" and len(owner.parts) == 1 and len(statement.within.statements) == 1
     return owner if only else None
 
 
-def _halves(evidence, places: Places, found: re.Match[str], type_: str, around, barrier: str) -> Fix:
-    statement, source = places.first, places.source
-    name, element = _unused_name(places), found["element"].strip()
+def _halves(evidence, pair: AccessPair, found: re.Match[str], type_: str, around, barrier: str) -> Fix:
+    statement, source = pair.first, pair.source
+    name, element = _unused_name(pair), found["element"].strip()
     value = f"{element} {found['op']} ({found['value']})" if found["op"] else found["value"]
     whole = around or statement
     indent = indentation(source, whole.start)
@@ -417,8 +419,8 @@ def _halves(evidence, places: Places, found: re.Match[str], type_: str, around, 
         lines.append(f"    {element} = {name};")
     else:
         lines = [f"const {type_} {name} = {value};", barrier, f"{element} = {name};"]
-    again = common_loops(statement, statement) or places.callers or not places.is_leaf
-    if again and not _ends_in_barrier(places, whole):
+    again = common_loops(statement, statement) or pair.callers or not pair.is_leaf
+    if again and not _ends_in_barrier(pair, whole):
         lines.append(barrier)
     if not whole.within.braced or not around:
         lines = ["{", *(f"    {line}" for line in lines), "}"]
@@ -429,127 +431,130 @@ def _halves(evidence, places: Places, found: re.Match[str], type_: str, around, 
     )
     if evidence.fault.warp_synchronous:
         text += _WARP_NOTE
-    return Fix(text, line_edits(places.file, source, [(whole.start, whole.end, f"\n{indent}".join(lines))]))
+    return Fix(text, line_edits(pair.file, source, [(whole.start, whole.end, f"\n{indent}".join(lines))]))
 
 
-def _ends_in_barrier(places: Places, statement: Statement) -> bool:
+def _ends_in_barrier(pair: AccessPair, statement: Statement) -> bool:
     """Whether a barrier follows a statement in its sequence."""
     rest = statement.within.statements[statement.index + 1 :]
-    return any(re.match(r"__sync(?:threads|warp)", places.source.code[one.start : one.end]) for one in rest)
+    return any(
+        re.match(r"__sync(?:threads|warp)", pair.source.code[statement.start : statement.end])
+        for statement in rest
+    )
 
 
-def _fix_split_if(evidence: Evidence, places: Places) -> Fix | None:
+def _fix_split_if(evidence: Evidence, pair: AccessPair) -> Fix | None:
     """Both accesses are inside an `if` that some threads do not enter: end it before the barrier."""
-    if not places.called_by_all() or places.first is places.second:
+    if not pair.called_by_all() or pair.first is pair.second:
         return None
-    for gap in gaps_between(places.first, places.second):
+    for gap in gaps_between(pair.first, pair.second):
         owner = gap.sequence.owner
-        if not owner or not is_reached(places.guards, Gap(owner.within, owner.index)):
+        if not owner or not is_reached(pair.guards, Gap(owner.within, owner.index)):
             continue
-        changes = split_if(places.guards, gap, _BLOCK)
+        changes = split_if(pair.guards, gap, _BLOCK)
         if changes:
-            where = f"after line {places.source.last_line(gap.before)}"
+            where = f"after line {pair.source.last_line(gap.before)}"
             text = (
-                f"End the `if` of line {places.source.line(owner.start)} {where}, put __syncthreads() "
+                f"End the `if` of line {pair.source.line(owner.start)} {where}, put __syncthreads() "
                 "there, outside "
                 "of it, and begin it again: some threads do not enter it."
             )
-            return Fix(text, line_edits(places.file, places.source, changes))
+            return Fix(text, line_edits(pair.file, pair.source, changes))
     return None
 
 
-def _fix_with_atomic(evidence: Evidence, places: Places) -> Fix | None:
-    """One of the two accesses is atomic, and no barrier can stand between: make the other atomic too."""
+def _fix_with_atomic(evidence: Evidence, pair: AccessPair) -> Fix | None:
+    """One of the two accesses is atomic, and no barrier can be put between them: make the other one atomic too."""
     raw = evidence.raw
     if "atomic" not in (raw["access"], raw["other_access"]) or not evidence.name:
         return None
-    plain, kind = (
-        (places.first, raw["other_access"]) if raw["access"] == "atomic" else (places.second, raw["access"])
-    )
-    found = _ASSIGNMENT.fullmatch(places.text(plain).strip())
+    plain, kind = (pair.first, raw["other_access"]) if raw["access"] == "atomic" else (pair.second, raw["access"])
+    found = _ASSIGNMENT.fullmatch(pair.text(plain).strip())
     if kind != "store" or not found or found["op"]:
         return None
     element = found["element"].strip()
     address = element[1:].strip() if element.startswith("*") else f"&{element}"
     text = f"atomicExch({address}, {found['value']});"
-    line = places.source.line(plain.start)
+    line = pair.source.line(plain.start)
     return Fix(
         f"Line {line} stores what others update atomically: use {text[:-1]}.",
-        line_edits(places.file, places.source, [(plain.start, plain.end, text)]),
+        line_edits(pair.file, pair.source, [(plain.start, plain.end, text)]),
     )
 
 
 # ---- between blocks ----
 
 
-def _fix_between_blocks(evidence: Evidence, places: Places) -> Fix | None:
+def _fix_between_blocks(evidence: Evidence, pair: AccessPair) -> Fix | None:
     """Blocks that communicate through an atomic lack a fence before it, or after it."""
-    code, function = places.source.code, places.function
-    before = _ATOMIC.search(code, places.first.end, function.body.end)
-    after = _ATOMIC.search(code, function.body.start, places.second.start)
+    code, function = pair.source.code, pair.function
+    before = _ATOMIC.search(code, pair.first.end, function.body.end)
+    after = _ATOMIC.search(code, function.body.start, pair.second.start)
     plain = "atomic" not in (evidence.raw["access"], evidence.raw["other_access"])
-    if not (before and after and plain) or not places.is_leaf:
+    if not (before and after and plain) or not pair.is_leaf:
         return None
-    if places.first is places.second:
-        return _fix_critical_section(places, before, after)
+    if pair.first is pair.second:
+        return _fix_critical_section(pair, before, after)
     if evidence.fault.hazard != "RAW":
         return None
     publisher = function.statement_at(before.start())
     owner = publisher.within.owner
-    if _FENCE.search(code, places.first.end, before.start()) and owner and owner not in places.first.ancestors():
-        return _barrier_before_publishing(places, owner)
-    changes = _fence(places, Gap(places.first.within, places.first.index + 1), places.first.end, before.start())
-    reader = _outermost_after(places.second, after.end())
-    changes += _fence(places, Gap(reader.within, reader.index), after.end(), reader.start)
+    if _FENCE.search(code, pair.first.end, before.start()) and owner and owner not in pair.first.ancestors():
+        return _barrier_before_publishing(pair, owner)
+    changes = _fence(pair, Gap(pair.first.within, pair.first.index + 1), pair.first.end, before.start())
+    reader = _outermost_after(pair.second, after.end())
+    changes += _fence(pair, Gap(reader.within, reader.index), after.end(), reader.start)
     if not changes:
         return None
-    lines = [places.source.line(one.start) for one in (places.first, reader)]
+    lines = [pair.source.line(statement.start) for statement in (pair.first, reader)]
     return Fix(
         f"Put __threadfence() after line {lines[0]}, before the atomic that announces it, and "
         "__threadfence() before "
         f"line {lines[1]}, after the atomic that sees it; or use cuda::atomic_ref with release and acquire.",
-        line_edits(places.file, places.source, changes),
+        line_edits(pair.file, pair.source, changes),
     )
 
 
 def _outermost_after(statement: Statement, position: int) -> Statement:
     """The outermost loop around a statement that begins after a position, or the statement itself."""
-    around = [one for one in statement.ancestors() if one.start >= position and one.within.braced]
+    around = [
+        ancestor for ancestor in statement.ancestors() if ancestor.start >= position and ancestor.within.braced
+    ]
     return around[-1] if around else statement
 
 
-def _fence(places: Places, gap: Gap, start: int, end: int) -> list[Insertion]:
+def _fence(pair: AccessPair, gap: Gap, start: int, end: int) -> list[Insertion]:
     """The changes that put a fence into a gap; none if one is between two positions, a wider scope for one of
     the block."""
-    code = places.source.code
+    code = pair.source.code
     narrow = re.compile(r"__threadfence_block\s*\(\s*\)").search(code, start, end)
     if narrow:
         return [(narrow.start(), narrow.end(), "__threadfence()")]
-    return [] if _FENCE.search(code, start, end) else insertions(places.source, gap, "__threadfence();")
+    return [] if _FENCE.search(code, start, end) else insertions(pair.source, gap, "__threadfence();")
 
 
-def _fix_critical_section(places: Places, before: re.Match[str], after: re.Match[str]) -> Fix:
+def _fix_critical_section(pair: AccessPair, before: re.Match[str], after: re.Match[str]) -> Fix:
     """A statement between the atomics of a lock."""
-    statement, line = places.first, places.source.line(places.first.start)
-    changes = _fence(places, Gap(statement.within, statement.index), after.end(), statement.start)
-    changes += _fence(places, Gap(statement.within, statement.index + 1), statement.end, before.start())
+    statement, line = pair.first, pair.source.line(pair.first.start)
+    changes = _fence(pair, Gap(statement.within, statement.index), after.end(), statement.start)
+    changes += _fence(pair, Gap(statement.within, statement.index + 1), statement.end, before.start())
     return Fix(
         f"Put __threadfence() before line {line}, after the lock is taken, and after it, before the "
         "lock is released: "
         "without fences the next owner need not see what the last one wrote.",
-        line_edits(places.file, places.source, changes),
+        line_edits(pair.file, pair.source, changes),
     )
 
 
-def _barrier_before_publishing(places: Places, owner: Statement) -> Fix | None:
+def _barrier_before_publishing(pair: AccessPair, owner: Statement) -> Fix | None:
     """One thread publishes for its block, and does not wait for the others."""
     gap = Gap(owner.within, owner.index)
-    if not is_reached(places.guards, gap) or not places.called_by_all():
+    if not is_reached(pair.guards, gap) or not pair.called_by_all():
         return None
-    line = places.source.line(owner.start)
+    line = pair.source.line(owner.start)
     return Fix(
-        f"Put __syncthreads() {describe(places.source, gap)}, so that the whole block has written "
+        f"Put __syncthreads() {describe(pair.source, gap)}, so that the whole block has written "
         "before the thread of "
         f"line {line} announces it: its fence orders only what it has seen.",
-        line_edits(places.file, places.source, insertions(places.source, gap, _BLOCK)),
+        line_edits(pair.file, pair.source, insertions(pair.source, gap, _BLOCK)),
     )

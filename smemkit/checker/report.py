@@ -129,7 +129,9 @@ def _plain_fault(fault: Fault) -> dict[str, Any]:
     fix = str(fault.fix)
     words = {"meaning": fault.meaning, "fix": fix, "remedy": fix, "rule": fault.rule}
     edits = {"edits": [_plain(edit) for edit in fault.fix.edits], "shared_bytes": fault.fix.shared_bytes}
-    return _plain(fault) | words | edits | {"knock_on": [_plain_fault(one) for one in fault.knock_on]}
+    return (
+        _plain(fault) | words | edits | {"knock_on": [_plain_fault(consequence) for consequence in fault.knock_on]}
+    )
 
 
 def _plain(data: Any) -> dict[str, Any]:

@@ -76,8 +76,8 @@ class Function:
     def statement_at(self, position: int) -> Statement | None:
         """The innermost statement around a position."""
         return max(
-            (one for one in self.walk() if one.start <= position < one.end),
-            key=lambda one: one.start,
+            (statement for statement in self.walk() if statement.start <= position < statement.end),
+            key=lambda statement: statement.start,
             default=None,
         )
 
@@ -107,7 +107,9 @@ class SourceText:
     def function_at(self, line: int) -> Function | None:
         """The function whose body, or header, is at a line."""
         start, end = self.extent(line)
-        found = [one for one in self.functions if one.parameters[0] < end and start <= one.body.end]
+        found = [
+            function for function in self.functions if function.parameters[0] < end and start <= function.body.end
+        ]
         return found[-1] if found else None
 
     def last_line(self, statement: Statement) -> int:

@@ -33,7 +33,7 @@ class Guards:
         self.code = source.code[function.body.start : function.body.end]
 
     def is_uniform(self, statement: Statement) -> bool:
-        """Whether all threads of the block take the same way at a conditional, or run a loop equally often."""
+        """Whether all threads of the block take the same branch of a conditional, or run a loop equally often."""
         if statement.kind in ("block", "simple"):
             return True
         head = self.source.code[slice(*statement.head)]
@@ -104,7 +104,7 @@ class Guards:
         found = [at for assigned, _, at in self._assignments if assigned == name]
         around = [self.function.statement_at(at) for at in found]
         return len(found) <= 1 and not any(
-            one.kind in LOOPS for statement in around if statement for one in statement.ancestors()
+            ancestor.kind in LOOPS for statement in around if statement for ancestor in statement.ancestors()
         )
 
     @cached_property
@@ -112,11 +112,12 @@ class Guards:
         """The assignments in the function: name, value, position."""
         start = self.function.body.start
         found = [
-            (one[1], _operand(self.code, one.end()), start + one.start())
-            for one in _ASSIGNMENT.finditer(self.code)
+            (match[1], _operand(self.code, match.end()), start + match.start())
+            for match in _ASSIGNMENT.finditer(self.code)
         ]
         return found + [
-            (one[1] or one[2], one[1] or one[2], start + one.start()) for one in _STEP.finditer(self.code)
+            (match[1] or match[2], match[1] or match[2], start + match.start())
+            for match in _STEP.finditer(self.code)
         ]
 
     @cached_property
@@ -141,7 +142,11 @@ class Guards:
         if self.function.is_kernel:
             return []
         text = self.source.code[slice(*self.function.parameters)].strip("()")
-        return [_NAME.findall(one)[-1] for one in text.split(",") if _NAME.search(one) and "*" not in one]
+        return [
+            _NAME.findall(declaration)[-1]
+            for declaration in text.split(",")
+            if _NAME.search(declaration) and "*" not in declaration
+        ]
 
     @staticmethod
     def _mentions(value: str, varying: set[str]) -> bool:
@@ -153,8 +158,8 @@ class Guards:
         statement = self.function.statement_at(at)
         around = list(statement.ancestors())[0 if statement.kind == "simple" else 1 :] if statement else []
         return any(
-            one.kind in ("if", "switch", *LOOPS) and self._mentions(self.source.code[slice(*one.head)], varying)
-            for one in around
+            loop.kind in ("if", "switch", *LOOPS) and self._mentions(self.source.code[slice(*loop.head)], varying)
+            for loop in around
         )
 
 
@@ -212,7 +217,7 @@ def _value(node: ast.expr, names: dict[str, np.ndarray | int]) -> np.ndarray | i
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _OPERATORS[type(node.ops[0])](_value(node.left, names), _value(node.comparators[0], names))
     if isinstance(node, ast.BoolOp):
-        values = [np.asarray(_value(one, names)) != 0 for one in node.values]
+        values = [np.asarray(_value(operand, names)) != 0 for operand in node.values]
         return (
             np.logical_and.reduce(np.broadcast_arrays(*values))
             if isinstance(node.op, ast.And)

@@ -22,7 +22,7 @@ _OPERANDS = (
 
 
 def fix_wgmma(evidence: Evidence) -> Fix | None:
-    """The fix of a race with a wgmma; None if it is not one, or one like any other."""
+    """The fix of a race with a wgmma; None if the race has nothing to do with wgmma."""
     raw, fault = evidence.raw, evidence.fault
     lines = {"line": fault.line, "other": fault.other_line}
     if raw["registers"]:

@@ -115,7 +115,7 @@ def main(options: argparse.Namespace) -> int:
         raise ValueError("--update-baseline: expected --baseline FILE, the file to write")
     if options.update_baseline and options.files and options.config:
         raise ValueError(
-            "--update-baseline: expected no FILE beside --config, whose checks all go into the baseline"
+            "--update-baseline: expected no FILE together with --config, whose checks all go into the baseline"
         )
     known = Baseline(baseline) if baseline and not options.update_baseline else None
     outcomes = [_own_outcome(options)] if options.op else list(run_checks(checks, options.jobs or cores()))
@@ -163,7 +163,7 @@ def _asked_checks(options: argparse.Namespace) -> tuple[list[Check], str | None]
         if getattr(options, name):
             raise ValueError(f"--{name}: goes with a FILE.cu and no --config; {config} has its own launches")
     found = read_configuration(config)
-    checks = [_overridden(one, options) for one in _selected(found.checks, options.files, config)]
+    checks = [_overridden(check, options) for check in _selected(found.checks, options.files, config)]
     return checks, options.baseline or found.baseline
 
 
@@ -186,19 +186,19 @@ def _overrides(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("blocks", "schedule", "seed", "fail_on")}
 
 
-def _overridden(one: Check, options: argparse.Namespace) -> Check:
+def _overridden(check: Check, options: argparse.Namespace) -> Check:
     given = {name: value for name, value in _overrides(options).items() if value is not None}
-    return replace(one, option=(*one.option, *launch_text.compiler_options(options)), **given)
+    return replace(check, option=(*check.option, *launch_text.compiler_options(options)), **given)
 
 
 def _selected(checks: Sequence[Check], files: Sequence[str], config: str) -> list[Check]:
     """The checks of these files; all of them without files."""
     wanted = {Path(file).resolve(): file for file in files}
-    known = {Path(one.file).resolve() for one in checks}
+    known = {Path(check.file).resolve() for check in checks}
     for path, file in wanted.items():
         if path not in known:
             raise ValueError(f"{file}: {config} has no [[check]] of this file")
-    return [one for one in checks if not wanted or Path(one.file).resolve() in wanted]
+    return [check for check in checks if not wanted or Path(check.file).resolve() in wanted]
 
 
 # ---- one of smemkit's own kernels ----
@@ -257,6 +257,6 @@ def _write(verdict: Verdict, options: argparse.Namespace) -> None:
 
 def _print_problems(verdict: Verdict) -> None:
     """What could not be checked, to standard error."""
-    for problem in dict.fromkeys(one.outcome.problem for one in verdict.judged):
+    for problem in dict.fromkeys(judged.outcome.problem for judged in verdict.judged):
         if problem:
             print(f"smemkit: {problem}", file=sys.stderr)

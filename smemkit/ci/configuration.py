@@ -1,4 +1,4 @@
-"""smemkit.toml: the launches of a project that are to be checked.
+"""smemkit.toml: the launches of a project that `smemkit check` checks.
 
     [defaults]                       # of every check
     fail_on = "errors,conflict>=8"
@@ -43,7 +43,7 @@ def read_configuration(path: str | Path) -> Configuration:
     Raises
     ------
     ValueError
-        It is no TOML, or does not follow the grammar; the message names the key, what was expected, and what came.
+        It is not TOML, or breaks the grammar; the message names the key, what was expected, and what was given.
     OSError
         It cannot be read.
     """
@@ -72,7 +72,11 @@ def read_configuration(path: str | Path) -> Configuration:
         baseline = str(path.parent / _string(baseline, f"{path}: defaults: baseline"))
     _refuse_unknown(defaults, (*_KEYS, "baseline"), f"{path}: defaults")
     shared = {key: value for key, value in defaults.items() if key != "baseline"}
-    found = [one for number, check in enumerate(checks, 1) for one in _checks(shared | check, path, number)]
+    found = [
+        found_check
+        for number, check in enumerate(checks, 1)
+        for found_check in _checks(shared | check, path, number)
+    ]
     return Configuration(tuple(found), baseline)
 
 
@@ -134,7 +138,7 @@ def _string(value: Any, where: str) -> str:
 def _strings(value: Any, where: str) -> tuple[str, ...]:
     """A string, or a list of them."""
     values = [value] if isinstance(value, str) else value
-    if not isinstance(values, (list, tuple)) or not all(isinstance(one, str) for one in values):
+    if not isinstance(values, (list, tuple)) or not all(isinstance(item, str) for item in values):
         raise _expected(where, "a string or a list of strings", value)
     return tuple(values)
 
@@ -173,9 +177,9 @@ def _schedule(value: Any, where: str) -> str:
 
 def _arguments(value: Any, where: str) -> tuple[str, ...]:
     """The kernel's arguments: strings as --arg takes them, and plain numbers."""
-    if not isinstance(value, list) or not all(isinstance(one, (str, int, float)) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, (str, int, float)) for item in value):
         raise _expected(where, 'a list such as ["float[1024]", 1024, 0.5, true]', value)
-    return tuple(one if isinstance(one, str) else repr(one).lower() for one in value)
+    return tuple(item if isinstance(item, str) else repr(item).lower() for item in value)
 
 
 def _list(value: Any, where: str) -> str:

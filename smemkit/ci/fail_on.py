@@ -43,7 +43,7 @@ def parse_limits(text: str, where: str = "--fail-on") -> tuple[Limit, ...]:
     Raises
     ------
     ValueError
-        A word is none of the grammar; the message states it.
+        A word is not in the grammar, which the message states.
 
     Examples
     --------

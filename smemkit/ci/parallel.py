@@ -21,8 +21,8 @@ def cores() -> int:
 def run_checks(checks: Sequence[Check], jobs: int) -> Iterator[Outcome]:
     """The outcomes in the order of the checks. One job runs in this process."""
     groups: dict[tuple[object, ...], list[Check]] = {}
-    for one in checks:
-        groups.setdefault((one.file, one.option), []).append(one)
+    for check in checks:
+        groups.setdefault((check.file, check.option), []).append(check)
     jobs = min(jobs, len(groups))
     if jobs <= 1:
         yield from map(run_check, checks)
@@ -36,7 +36,7 @@ def run_checks(checks: Sequence[Check], jobs: int) -> Iterator[Outcome]:
             except futures.BrokenExecutor:  # one of the processes died; which one is not known
                 outcomes = map(_run_alone, group)
             done |= zip(group, outcomes, strict=True)
-    yield from (done[one] for one in checks)
+    yield from (done[check] for check in checks)
 
 
 def _pool(jobs: int) -> futures.ProcessPoolExecutor:
@@ -47,13 +47,13 @@ def _pool(jobs: int) -> futures.ProcessPoolExecutor:
 
 
 def _run_group(group: Sequence[Check]) -> list[Outcome]:
-    return [run_check(one) for one in group]
+    return [run_check(check) for check in group]
 
 
-def _run_alone(one: Check) -> Outcome:
-    """The outcome of a check in a process of its own, which may die."""
+def _run_alone(check: Check) -> Outcome:
+    """The outcome of a check in a separate process, which may die."""
     try:
         with _pool(1) as pool:
-            return pool.submit(_run_group, [one]).result()[0]
+            return pool.submit(_run_group, [check]).result()[0]
     except futures.BrokenExecutor:
-        return Outcome(one, None, f"{one.file}: the process that checked {one.title} died")
+        return Outcome(check, None, f"{check.file}: the process that checked {check.title} died")

@@ -120,7 +120,7 @@ class Outcome:
         Why it could not be checked; "" if it was.
     compile_error : bool
         Whether the problem is that the file does not compile, rather than wrong use.
-    place : tuple of str, int or None
+    location : tuple of str, int or None
         The file and the line of the compile error.
     findings : tuple of Finding
     skipped : tuple of str
@@ -131,7 +131,7 @@ class Outcome:
     report: Report | None
     problem: str = ""
     compile_error: bool = False
-    place: tuple[str, int | None] = ("", None)
+    location: tuple[str, int | None] = ("", None)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     skipped: tuple[str, ...] = ()
 
@@ -141,10 +141,10 @@ def run_check(asked: Check) -> Outcome:
     try:
         report, skipped = _report(asked)
     except CompileError as error:
-        place = (getattr(error, "file", "") or asked.file, getattr(error, "line", None))
+        location = (getattr(error, "file", "") or asked.file, getattr(error, "line", None))
         kernel = asked.kernel or ""
-        found = Finding("compile", "error", kernel, *place, str(error), title=FINDING_TITLES["compile"])
-        return Outcome(asked, None, _prefixed(asked, str(error)), True, place, (found,))
+        found = Finding("compile", "error", kernel, *location, str(error), title=FINDING_TITLES["compile"])
+        return Outcome(asked, None, _prefixed(asked, str(error)), True, location, (found,))
     except (ValueError, TypeError, OSError, Error) as error:
         return Outcome(asked, None, _prefixed(asked, str(error)))
     return Outcome(asked, report, findings=tuple(findings(report)), skipped=skipped)
@@ -164,7 +164,7 @@ def _report(asked: Check) -> tuple[Report, tuple[str, ...]]:
 
 
 def _prefixed(asked: Check, message: str) -> str:
-    """A message with the place in smemkit.toml that it is about, in the words of that file."""
+    """A message with the position in smemkit.toml that it is about, in the words of that file."""
     if not asked.origin:
         return message
     return f"{asked.origin}, {asked.file}: {message.replace('--arg ', 'args: ').replace('--', '')}"

@@ -30,8 +30,8 @@ def sarif(verdict: Verdict) -> dict[str, Any]:
     """The log file: one run, with a result per finding."""
     rules = list(FINDING_TITLES)
     driver = {"name": "smemkit", "version": version("smemkit"), "rules": [_rule(kind) for kind in rules]}
-    results = [_result(finding, one, rules) for one in verdict.judged for finding in one.outcome.findings]
-    notes = [_notification(one.outcome) for one in verdict.judged if one.outcome.problem]
+    results = [_result(finding, judged, rules) for judged in verdict.judged for finding in judged.outcome.findings]
+    notes = [_notification(judged.outcome) for judged in verdict.judged if judged.outcome.problem]
     invocation = {"executionSuccessful": verdict.status != 2, "toolExecutionNotifications": notes}
     run = {"tool": {"driver": driver}, "invocations": [invocation], "columnKind": "unicodeCodePoints"}
     return {
@@ -49,8 +49,8 @@ def _rule(kind: str) -> dict[str, Any]:
     return rule | ({"help": {"text": fix}} if fix else {})
 
 
-def _result(finding: Finding, one: Judged, rules: list[str]) -> dict[str, Any]:
-    fails = any(finding is other for other in one.failing)
+def _result(finding: Finding, judged: Judged, rules: list[str]) -> dict[str, Any]:
+    fails = any(finding is other for other in judged.failing)
     level = "warning" if finding.severity == "note" and fails else finding.severity
     digest = hashlib.sha256("\0".join(fingerprint(finding)).encode()).hexdigest()
     result = {
@@ -65,16 +65,16 @@ def _result(finding: Finding, one: Judged, rules: list[str]) -> dict[str, Any]:
     if finding.other_line:
         other = _location(finding.other_file or finding.file, finding.other_line)
         result["relatedLocations"] = [other | {"id": 1, "message": {"text": "the earlier access"}}]
-    if suppressions := list(_suppressions(finding, one)):
+    if suppressions := list(_suppressions(finding, judged)):
         result["suppressions"] = suppressions
     return result
 
 
-def _suppressions(finding: Finding, one: Judged) -> Iterator[dict[str, str]]:
-    """Why a finding does not count: a comment at its line, or the baseline."""
+def _suppressions(finding: Finding, judged: Judged) -> Iterator[dict[str, str]]:
+    """Why a finding is suppressed: by a comment at its line, or by the baseline."""
     if finding.allowed is not None:
         yield {"kind": "inSource", "justification": finding.allowed or "no reason given"}
-    if any(finding is known for known in one.known):
+    if any(finding is known for known in judged.known):
         yield {"kind": "external", "justification": "in the baseline"}
 
 

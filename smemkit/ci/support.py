@@ -29,8 +29,8 @@ _OWN = re.compile(r"smemkit|SMEMKIT|^__(?:asm__|stack_chk_fail)$|^nodiscard$")  
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of ``smemkit support``."""
-    parser.description = "Prints what kernels may use on the CPU device, as the code that supports it says."
-    parser.add_argument("names", nargs="*", metavar="NAME", help="say of these only whether they are supported")
+    parser.description = "Prints what kernels may use on the CPU device, read from the code that supports it."
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only say whether these are supported")
     parser.set_defaults(command=main)
 
 
@@ -54,7 +54,7 @@ def _look_up(names: list[str], groups: dict[str, tuple[str, ...]]) -> int:
     found |= {name.rpartition("::")[2]: title for name, title in found.items()} | found
     found |= dict.fromkeys(supported_headers(), "header")
     for name in names:
-        print(f"{name}: {found.get(name, 'none of the names of CUDA that are supported')}")
+        print(f"{name}: {found.get(name, 'not a supported name of CUDA')}")
     return 0 if all(name in found for name in names) else 1
 
 
@@ -104,7 +104,7 @@ def _title(file: str) -> str:
 
 def _everything(groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
     """Titles, and what is listed under them."""
-    yield f"smemkit {version('smemkit')}: what kernels may use on the CPU device, beside C++17", ""
+    yield f"smemkit {version('smemkit')}: what kernels may use on the CPU device, in addition to C++17", ""
     yield "Headers", " ".join(supported_headers())
     for title, names in groups.items():
         yield title, " ".join(names)
@@ -120,7 +120,7 @@ def _everything(groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]
     yield "--fail-on", GRAMMAR
     yield "--format", ", ".join(FORMATS)
     yield (
-        "Types of --arg, beside NumPy's",
+        "Types of --arg, in addition to NumPy's",
         ", ".join(
             [
                 *launch_text.C_TYPES,

@@ -38,12 +38,12 @@ class Verdict:
     @property
     def failing(self) -> tuple[Finding, ...]:
         """The findings that fail."""
-        return tuple(finding for one in self.judged for finding in one.failing)
+        return tuple(finding for judged in self.judged for finding in judged.failing)
 
     @property
     def status(self) -> int:
         """The exit status: 0, 1 if something fails, 2 for wrong use or if nothing could be compiled."""
-        outcomes = [one.outcome for one in self.judged]
+        outcomes = [judged.outcome for judged in self.judged]
         misused = any(outcome.problem and not outcome.compile_error for outcome in outcomes)
         if misused or all(outcome.report is None for outcome in outcomes):
             return 2

@@ -132,8 +132,8 @@ def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> tup
 
 
 def _unsupported_ptx(error: PtxError) -> str:
-    said = f"the CPU device does not support inline PTX `{error.what}` {error.why}".rstrip()
-    return re.sub(r"[\"\\\n]", " ", said)
+    message = f"the CPU device does not support inline PTX `{error.what}` {error.why}".rstrip()
+    return re.sub(r"[\"\\\n]", " ", message)
 
 
 # ---- launches ----
@@ -156,7 +156,7 @@ def _rewrite_launches(source: str) -> str:
         name = kernel.replace("\\", "\\\\").replace('"', '\\"')
         call = kernel
         if not _is_function(masked, kernel):
-            call = f"[&](auto... smemkit_arguments) SMEMKIT_UNSEEN {{ {kernel}(smemkit_arguments...); }}"
+            call = f"[&](auto... smemkit_arguments) SMEMKIT_NO_HOOKS {{ {kernel}(smemkit_arguments...); }}"
         lines = "\n" * source.count("\n", start, at)
         configured = f'smemkit::configure("{name}", {call}, {source[at + 3 : close]})'
         source = source[:start] + lines + configured + source[close + 3 :]

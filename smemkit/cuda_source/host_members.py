@@ -84,7 +84,7 @@ def _is_host_function(function: Declaration, macros) -> bool:
 
 
 def _defined_members(function: Declaration) -> set[tuple[str, str]]:
-    """The type and the name of a function outside of types: "Lock" and "~Lock"; the type is "" if it is no
+    """The type and the name of a function outside of types: "Lock" and "~Lock"; the type is "" if it is not a
     member."""
     member = _MEMBER_OF.search(_strip_template_arguments(function.head))
     own = (member["type"] or member["converts"]) if member else ""

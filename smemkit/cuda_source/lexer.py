@@ -171,7 +171,7 @@ def split_commas(text: str) -> list[str]:
 
 def enclosing_directive(masked: str, at: int) -> re.Match[str] | None:
     """The preprocessor's directive around a position."""
-    return next((one for one in DIRECTIVE.finditer(masked) if one.start() <= at < one.end()), None)
+    return next((match for match in DIRECTIVE.finditer(masked) if match.start() <= at < match.end()), None)
 
 
 def enclosing_braces(masked: str, position: int) -> list[tuple[int, str]]:

@@ -18,7 +18,7 @@ def signature(declarations: Sequence[str], names: Sequence[str]) -> str:
     >>> signature(("const float *x", "int n", "float s[4]", "void (*f)(int)"), ("x", "n", "s", "f"))
     'const float *, int, float *, void (*)(int)'
     """
-    return ", ".join(_type(one, name) for one, name in zip(declarations, names, strict=True))
+    return ", ".join(_type(declaration, name) for declaration, name in zip(declarations, names, strict=True))
 
 
 def _type(declaration: str, name: str) -> str:

@@ -69,13 +69,13 @@ class _Writer:
     def __init__(self, statement: AsmStatement):
         self._operands = (*statement.outputs, *statement.inputs)
         self._outputs = len(statement.outputs)
-        self._numbers = {one.name: number for number, one in enumerate(self._operands) if one.name}
+        self._numbers = {operand.name: number for number, operand in enumerate(self._operands) if operand.name}
         self._tied: dict[int, int] = {}
         self._scopes: list[dict[str, str]] = []  # registers of the blocks around: name → C++ type
         self._labels: list[str] = []
         self._block = read_ptx(statement.text)
-        self._in_place = {self._number_of(one) for one in _in_place(self._block)}
-        self._used = {self._number_of(one) for one in _placeholders(self._block)}
+        self._in_place = {self._number_of(placeholder) for placeholder in _in_place(self._block)}
+        self._used = {self._number_of(placeholder) for placeholder in _placeholders(self._block)}
         self._headers = {"registers"} if self._operands else set()  # smemkit::ptx_operand
         self._carries = False
 
@@ -143,7 +143,7 @@ class _Writer:
 
     def _add_label(self, name: str) -> None:
         if _label(name) in self._labels:
-            raise PtxError(name, "a label of two places")
+            raise PtxError(name, "a label at two positions")
         self._labels.append(_label(name))
 
     def _declared(self, declaration: Declaration) -> Iterator[str]:
@@ -188,16 +188,16 @@ class _Writer:
 
     def _unknown_name(self, instruction: Instruction) -> str:
         for operand in instruction.operands:
-            for one in (operand, *operand.parts):
-                name = str(one.value)
-                if one.kind == "name" and name not in SPECIAL_REGISTERS and name != "_" and not self._kind(name):
+            for part in (operand, *operand.parts):
+                name = str(part.value)
+                if part.kind == "name" and name not in SPECIAL_REGISTERS and name != "_" and not self._kind(name):
                     return f"of {name}"
         return ""
 
     def _matched(self, form: Form, instruction: Instruction) -> list[tuple[str, Operand | None]] | None:
         """The form's operands with those of the instruction, if the kinds of these fit."""
         given = list(instruction.operands)
-        least = sum("?" not in one for one in form.operands)
+        least = sum("?" not in pattern for pattern in form.operands)
         if not least <= len(given) <= len(form.operands):
             return None
         pairs = list(zip(form.operands, [*given, *[None] * (len(form.operands) - len(given))], strict=True))
@@ -243,7 +243,7 @@ class _Writer:
     def _vector(self, key, word, operand, instruction, names, before, after) -> None:
         parts = operand.parts if operand.kind == "vector" else (operand,)
         written = key == "d"
-        texts = [self._value(one, instruction, written=written) for one in parts]
+        texts = [self._value(part, instruction, written=written) for part in parts]
         names[key], names[f"n{key}"] = f"smemkit_{key}", str(len(parts))
         values = "" if written else f" = {{{', '.join(f'({word}){text}' for text in texts)}}}"
         before.append(f"{'' if written else 'const '}{word} smemkit_{key}[{len(parts)}]{values};")
@@ -252,9 +252,9 @@ class _Writer:
 
     def _addresses(self, key: str, operand: Operand, instruction: Instruction, names: _Names, before) -> None:
         parts = operand.parts if operand.kind == "vector" else (operand,)
-        if any(one.kind != "placeholder" for one in parts):
-            raise PtxError(str(instruction), "with registers that are no operands of the asm statement")
-        texts = [f"smemkit_to_{self._number_of(one)}" for one in parts]
+        if any(part.kind != "placeholder" for part in parts):
+            raise PtxError(str(instruction), "with registers that are not operands of the asm statement")
+        texts = [f"smemkit_to_{self._number_of(part)}" for part in parts]
         addresses = ", ".join(f"{_PREFIX}address({text})" for text in texts)
         names[key], names[f"{key}_at"] = f"smemkit_{key}", f"smemkit_{key}_at"
         at = key if key == "d" else f"{key}_at"
@@ -264,7 +264,7 @@ class _Writer:
             before.append(f"const uint32_t smemkit_{key}[{len(parts)}] = {{{values}}};")
 
     def _address(self, operand: Operand, instruction: Instruction) -> str:
-        return " + ".join(f"(uint64_t){self._value(one, instruction)}" for one in operand.parts)
+        return " + ".join(f"(uint64_t){self._value(part, instruction)}" for part in operand.parts)
 
     def _value(self, operand: Operand, instruction: Instruction, *, written: bool = False) -> str:
         if operand.kind == "placeholder":
@@ -307,15 +307,15 @@ def _all_parts(operand: Operand | None) -> Iterator[Operand]:
     if operand:
         yield operand
         yield from _all_parts(operand.second)
-        for one in operand.parts:
-            yield from _all_parts(one)
+        for part in operand.parts:
+            yield from _all_parts(part)
 
 
 def _placeholders(block: Block) -> Iterator[Operand]:
     """The asm operands that instructions name."""
     for instruction in _instructions(block):
         for operand in (*instruction.operands, instruction.predicate):
-            yield from (one for one in _all_parts(operand) if one.kind == "placeholder")
+            yield from (part for part in _all_parts(operand) if part.kind == "placeholder")
 
 
 def _in_place(block: Block) -> Iterator[Operand]:
@@ -324,7 +324,7 @@ def _in_place(block: Block) -> Iterator[Operand]:
         if instruction.name[:2] == ("wgmma", "mma_async"):
             for operand in instruction.operands[:2]:
                 parts = operand.parts if operand.kind == "vector" else ()
-                yield from (one for one in parts if one.kind == "placeholder")
+                yield from (part for part in parts if part.kind == "placeholder")
 
 
 def _fits(role: str, operand: Operand) -> bool:

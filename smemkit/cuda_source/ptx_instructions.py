@@ -96,11 +96,14 @@ _CLASSES = {
 
 @cache
 def _alternatives(text: str) -> tuple[str, ...]:
-    return tuple(one for word in text.split("|") for one in _CLASSES.get(word, word).split("|"))
+    return tuple(alternative for word in text.split("|") for alternative in _CLASSES.get(word, word).split("|"))
 
 
 def _among(modifier: str, alternatives: tuple[str, ...]) -> bool:
-    return any(modifier.startswith(one[:-1]) if one.endswith("*") else modifier == one for one in alternatives)
+    return any(
+        modifier.startswith(alternative[:-1]) if alternative.endswith("*") else modifier == alternative
+        for alternative in alternatives
+    )
 
 
 _AXES = {"tid": "threadIdx", "ntid": "blockDim", "ctaid": "blockIdx", "nctaid": "gridDim"}
@@ -459,7 +462,7 @@ def _table() -> dict[str, tuple[Form, ...]]:
             for base in names.split("|"):
                 form = Form(
                     (f"{key}={base}" if key else base, *words),
-                    tuple(one.strip() for one in operands.split(",") if one.strip()),
+                    tuple(operand.strip() for operand in operands.split(",") if operand.strip()),
                     statement,
                     header,
                     "uint64_t" if header == "memory" or base == "mma" else "uint32_t",

@@ -225,15 +225,15 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
         tuple(_outline(declaration, kernels.get(declaration), macros) for declaration in declarations),
         tuple((d.start(), d.end(), match["file"]) for d, match in found if match),
         tuple(
-            (declaration.end, one.name)
+            (declaration.end, function_or_variable.name)
             for declaration in declarations
-            for one in [*filter(None, [kernels.get(declaration)]), *variables[declaration]]
+            for function_or_variable in [*filter(None, [kernels.get(declaration)]), *variables[declaration]]
         ),
     )
 
 
 def _host_code(declarations: list[Declaration], kept: set[Declaration], locations: Locations) -> dict[str, str]:
-    """What is left out of the source: name → "kernel.cu:12"."""
+    """The host code that is left out of the source: name → "kernel.cu:12"."""
     host: dict[str, str] = {}
     for declaration in declarations:
         members = [(start, name) for start, _, name in declaration.host_members]
@@ -320,7 +320,7 @@ def _kernels(declarations: list[Declaration], macros, locations: Locations) -> d
     }
     defined = {function.name for declaration, function in named.items() if "{" in declaration.code}
     bases = {base_name(name) for name in defined}
-    return {  # without those that are only declared beside a kernel of the same name
+    return {  # without those that are only declared, where a kernel of the same name is defined
         declaration: function
         for declaration, function in named.items()
         if function.name in defined or base_name(function.name) not in bases
@@ -340,7 +340,7 @@ def _kernel_function(declaration: Declaration, macros, at: tuple[int, str]) -> F
     ):
         return None
     listed = declaration.head[name.end() : matching_bracket(declaration.head, name.end() - 1)]
-    declarations = tuple(" ".join(one.split()) for one in split_commas(listed))
+    declarations = tuple(" ".join(parameter.split()) for parameter in split_commas(listed))
     declarations = () if declarations == ("void",) else declarations
     return Function(declaration.scope + name[1], declarations, declaration.template, at)
 

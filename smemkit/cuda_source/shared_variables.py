@@ -295,7 +295,9 @@ def _find_uses(masked: str, start: int, end: int, name: str) -> list[re.Match[st
     words, defines = [name], list(DEFINE.finditer(masked))
     for word in words:  # the loop appends to it
         mention = re.compile(rf"\b{word}\b")
-        words += [one["name"] for one in defines if one["name"] not in words and mention.search(one["body"])]
+        words += [
+            macro["name"] for macro in defines if macro["name"] not in words and mention.search(macro["body"])
+        ]
     found = re.compile(rf"(?<![\w.])(?<!->)(?<!::)(?:{'|'.join(words)})\b").finditer(masked, start, end)
     return [use for use in found if not enclosing_directive(masked, use.start())]
 

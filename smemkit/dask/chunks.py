@@ -50,7 +50,7 @@ def in_kind(result: Any, kind: str) -> Any:
 
 
 def empty(like: np.ndarray | Array, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | Array:
-    """A new array where `like` is."""
+    """A new array on the device of `like`."""
     if isinstance(like, Array):
         return arrays.empty(shape, dtype, device=like.device)
     return np.empty(shape, dtype)
@@ -72,7 +72,8 @@ def flattened(nested: Any) -> list[Any]:
 
 
 def without_axes(x: np.ndarray | Array, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """The result of a reduction, whose reduced axes still have length 1; NumPy's as a scalar if it is one."""
+    """Removes the reduced axes, which have length 1, from a result; a NumPy result without axes becomes a
+    scalar."""
     if not keepdims:
         x = x.squeeze(axis)
     return x[()] if isinstance(x, np.ndarray) else x

@@ -90,8 +90,8 @@ def _result_dtype(x1: da.Array, x2: da.Array, options: dict[str, Any]) -> np.dty
     except ValueError as error:
         if any(part not in str(error) for part in map(str, (small[0].shape, small[1].shape))):
             raise
-        said = str(error).partition(", got ")[0]
-        raise ValueError(f"{said}, got {x1.shape} and {x2.shape}") from None
+        expected = str(error).partition(", got ")[0]
+        raise ValueError(f"{expected}, got {x1.shape} and {x2.shape}") from None
 
 
 def _product(

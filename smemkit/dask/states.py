@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 
 def itself(x: Any, axis: Any, keepdims: bool) -> Any:
-    """What `dask.array.reduction` does with a chunk that is a state already."""
+    """Returns a chunk unchanged: for `dask.array.reduction`, where a chunk is already a state."""
     return x
 
 

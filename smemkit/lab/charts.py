@@ -176,7 +176,7 @@ def hierarchy(experiment: Experiment) -> Figure:
 
 
 def coalescing(experiment: Experiment) -> Figure:
-    """Sectors per load, and how many would do."""
+    """Sectors per load, and the ideal number."""
     rows = experiment.rows
     drawn = figure(title_of(experiment), 9, height(len(rows)))
     ideal = [row["ideal"] for row in rows]
@@ -245,7 +245,7 @@ def parallelism(experiment: Experiment) -> Figure:
 
 
 def divergence(experiment: Experiment) -> Figure:
-    """Lanes at work of 32."""
+    """Active lanes of 32."""
     rows = experiment.rows
     drawn = figure(title_of(experiment), 9, height(len(rows)))
     lanes = [row["lanes"] for row in rows]
@@ -321,7 +321,7 @@ def _mark_name(name: str, key: str, value: Any) -> str:
 
 
 def first_kernels(experiment: Experiment) -> Figure:
-    """How often a thread works in turn."""
+    """How many loads a thread makes one after the other."""
     rows = experiment.rows
     drawn = figure(title_of(experiment), 8, height(len(rows)))
     axes = drawn.subplots()

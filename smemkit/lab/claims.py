@@ -223,7 +223,7 @@ def _other_rows() -> Iterator[Row]:
     yield _ratio_row("FP32 units / FP16 tensor cores", 989 / 66.9, tensor)
 
 
-def _ratio_row(claim: str, claimed: float | None, there: float | None) -> Row:
+def _ratio_row(claim: str, claimed: float | None, recorded: float | None) -> Row:
     return {
         "claim": claim,
         "claimed": claimed,
@@ -231,7 +231,7 @@ def _ratio_row(claim: str, claimed: float | None, there: float | None) -> Row:
         "cost": "",
         "measured": None,
         "mixed": None,
-        "recorded": there,
+        "recorded": recorded,
     }
 
 

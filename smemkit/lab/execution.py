@@ -390,14 +390,14 @@ PRECISIONS = [
 def _precision_row(
     on: Device, limits: Any, kind: str, size: int, name: str | None, flops: int, bound: str | None
 ) -> Row:
-    there = limits and bound and getattr(limits, bound)
+    limit = limits and bound and getattr(limits, bound)
     row = {
         "type": kind,
         "bytes": size,
         "sum": None,
         "error": None,
         "tflops": None,
-        "recorded": there and there / 1e12,
+        "recorded": limit and limit / 1e12,
     }
     if name is None:
         return row

@@ -89,7 +89,7 @@ class Experiment:
     source : str
         The CUDA source of its kernels, or the names of the operations' kernels that it used.
     references : tuple of str
-        Who says what it tests.
+        The sources of what it tests.
     notes : tuple of str
         Further remarks.
     draw : callable or None

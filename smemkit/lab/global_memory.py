@@ -371,11 +371,11 @@ def _transfer_rows(on: Device) -> Iterator[Row]:
     limits, _ = recorded_ceilings()
     here = ceilings(on.name) if on.is_cuda else None
     x = np.ones(TRANSFERRED // 4, np.float32) if on.is_cuda else None
-    for way, case, bound in (("upload", "to the device", "h2d"), ("download", "to the host", "d2h")):
-        row = next(iter(reference_rows(suite="transfer", op=way, shape=[TRANSFERRED // 4])), None)
+    for direction, case, bound in (("upload", "to the device", "h2d"), ("download", "to the host", "d2h")):
+        row = next(iter(reference_rows(suite="transfer", op=direction, shape=[TRANSFERRED // 4])), None)
         peer = row and row["peers"].get("torch")
         yield _transfer(f"{case}, pageable", None, peer and peer / 1e6)
-        yield _transfer(f"{case}, staged", _copy_seconds(on, way, x), row and row["us"] / 1e6)
+        yield _transfer(f"{case}, staged", _copy_seconds(on, direction, x), row and row["us"] / 1e6)
         pinned = TRANSFERRED / getattr(limits, bound) if limits and getattr(limits, bound) else None
         yield _transfer(f"{case}, pinned", here and TRANSFERRED / getattr(here, bound), pinned)
     n = SUMMED
@@ -384,20 +384,20 @@ def _transfer_rows(on: Device) -> Iterator[Row]:
     row = next(
         iter(reference_rows(suite="reduce", op="reduce", shape=[2 * n], dtype="float32", kernel=None)), None
     )
-    there = row and row["us"] / 1e6 / 2  # half of twice as many
-    yield _transfer("the same sum on the device", operation_seconds("sum", [(n,)], on), there, 4 * n)
+    recorded = row and row["us"] / 1e6 / 2  # half the time of 2 * n elements
+    yield _transfer("the same sum on the device", operation_seconds("sum", [(n,)], on), recorded, 4 * n)
 
 
-def _transfer(how: str, seconds: float | None, there: float | None, size: int = TRANSFERRED) -> Row:
-    row = {"how": how, "bytes": size, "seconds": seconds, "recorded": there}
-    return row | {"gbps": seconds and size / seconds / 1e9, "recorded_gbps": there and size / there / 1e9}
+def _transfer(how: str, seconds: float | None, recorded: float | None, size: int = TRANSFERRED) -> Row:
+    row = {"how": how, "bytes": size, "seconds": seconds, "recorded": recorded}
+    return row | {"gbps": seconds and size / seconds / 1e9, "recorded_gbps": recorded and size / recorded / 1e9}
 
 
-def _copy_seconds(on: Device, way: str, x: np.ndarray | None) -> float | None:
+def _copy_seconds(on: Device, direction: str, x: np.ndarray | None) -> float | None:
     if not on.is_cuda:
         return None
     y = asarray(x, device=on.name)
-    copy = (lambda: asarray(x, device=on.name)) if way == "upload" else (lambda: asnumpy(y))
+    copy = (lambda: asarray(x, device=on.name)) if direction == "upload" else (lambda: asnumpy(y))
     return measure_host(copy, on.name, max_seconds=0.5).median
 
 
@@ -415,12 +415,13 @@ def conclude_transfers(rows: Sequence[Row]) -> str:
     key = "seconds" if all(row["seconds"] for row in rows if "pageable" not in row["how"]) else "recorded"
     at, words = {row["how"]: row[key] for row in rows}, []
     how = "measured" if key == "seconds" else "recorded"
-    for way in ("to the device", "to the host"):
-        slow, staged, pinned = (at.get(f"{way}, {kind}") for kind in ("pageable", "staged", "pinned"))
+    for direction in ("to the device", "to the host"):
+        slow, staged, pinned = (at.get(f"{direction}, {kind}") for kind in ("pageable", "staged", "pinned"))
         if slow and staged:
-            words.append(f"staging copies pageable memory {way} {slow / staged:.1f} times as fast as the driver")
+            ratio = slow / staged
+            words.append(f"staging copies pageable memory {direction} {ratio:.1f} times as fast as the driver")
         if staged and pinned:
-            words.append(f"pinned memory takes {pinned / staged:.2f} of the staged time {way}")
+            words.append(f"pinned memory takes {pinned / staged:.2f} of the staged time {direction}")
     whole, kernel_time = at.get("sum of a NumPy array, overlapped"), at.get("the same sum on the device")
     if whole and kernel_time:
         words.append(

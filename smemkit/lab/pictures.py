@@ -285,8 +285,8 @@ def pipeline(stages: int = 3, tiles: int = 6, copy: int = 2, compute: int = 1) -
 
 
 def _schedule(stages: int, tiles: int, copy: int, compute: int) -> list[tuple[int, int, int, int]]:
-    """Per tile: its copy begins and is ready, its work begins and is done. A copy waits until its stage is free;
-    copies run beside each other, as latencies do."""
+    """Per tile, the times at which its copy starts and ends, and its work starts and ends. A copy waits until its
+    stage is free; copies overlap, as latencies do."""
     spans: list[tuple[int, int, int, int]] = []
     for tile in range(tiles):
         begin = spans[tile - stages][3] if tile >= stages else 0

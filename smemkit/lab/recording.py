@@ -48,24 +48,24 @@ def recorded_beside(function: Callable[..., Experiment]) -> Callable[..., Experi
     return run
 
 
-def _with_recorded(one: Experiment) -> Experiment:
+def _with_recorded(experiment: Experiment) -> Experiment:
     found: dict[tuple[str, str | None], dict[str, Any]] = {}
-    for row in reference_rows(suite=SUITE, op=one.name):
+    for row in reference_rows(suite=SUITE, op=experiment.name):
         found.setdefault((row["case"], row["unit"]), row)  # the newest comes first
     if not found:
-        return one
-    rows, columns = [dict(row) for row in one.rows], list(one.columns)
-    for column in [column for column in one.columns if column.kind == "measured"]:
-        key = _recorded_key(one.columns, column)
+        return experiment
+    rows, columns = [dict(row) for row in experiment.rows], list(experiment.columns)
+    for column in [column for column in experiment.columns if column.kind == "measured"]:
+        key = _recorded_key(experiment.columns, column)
         for row in rows:
-            there = found.get((case_of(one, row), unit_of(column)))
-            if there and row.get(key) is None:
-                row[key] = there["us"] / 1e6 if column.format == "seconds" else there["value"]
+            record = found.get((case_of(experiment, row), unit_of(column)))
+            if record and row.get(key) is None:
+                row[key] = record["us"] / 1e6 if column.format == "seconds" else record["value"]
         if all(known.key != key for known in columns):
             columns.append(Column(key, column.heading, "recorded", column.format))
     on = next(iter(found.values()))["on"]
-    where = one.recorded_on or f"{on['gpu']}, {on['date'][:10]}"
-    return replace(one, rows=tuple(rows), columns=tuple(columns), recorded_on=where)
+    where = experiment.recorded_on or f"{on['gpu']}, {on['date'][:10]}"
+    return replace(experiment, rows=tuple(rows), columns=tuple(columns), recorded_on=where)
 
 
 def _recorded_key(columns: Sequence[Column], measured: Column) -> str:

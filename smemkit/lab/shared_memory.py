@@ -98,7 +98,8 @@ def bank_accesses() -> list[tuple[str, int, list[int]]]:
 
 
 def old_accesses() -> list[tuple[str, int, list[int], dict[str, int]]]:
-    """The same for GPUs of other generations: with the number of banks and their width."""
+    """Accesses on GPUs of other generations: name, bytes per lane, addresses, and the number of banks and their
+    width."""
     column, apart = [4 * 32 * t for t in range(32)], [6, 133]
     return [
         ("half-warp, stride 16; 16 banks", 4, [64 * t for t in range(16)], {"banks": 16}),
@@ -218,10 +219,10 @@ def _padding_row(on: Device, x: np.ndarray, tile: int, pad: int) -> Row:
         per[access] = found.wavefronts / found.requests
     shared = tile * (tile + pad) * x.itemsize
     seconds = operation_seconds("transpose", [TRANSPOSED], on, tile=tile, pad=pad)
-    there = recorded_seconds("transpose", TRANSPOSED, "padded", tile=tile, pad=pad)
-    if there is None and not pad:  # the same kernel
-        there = recorded_seconds("transpose", TRANSPOSED, "unpadded", tile=tile)
-    return {"tile": tile, "pad": pad, **per, "shared_bytes": shared, "seconds": seconds, "recorded": there}
+    recorded = recorded_seconds("transpose", TRANSPOSED, "padded", tile=tile, pad=pad)
+    if recorded is None and not pad:  # the same kernel
+        recorded = recorded_seconds("transpose", TRANSPOSED, "unpadded", tile=tile)
+    return {"tile": tile, "pad": pad, **per, "shared_bytes": shared, "seconds": seconds, "recorded": recorded}
 
 
 def conclude_padding(rows: Sequence[Row]) -> str:

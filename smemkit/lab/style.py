@@ -50,7 +50,7 @@ def figure(title: str, width: float, height: float) -> Figure:
 
 
 def clean(axes: Axes) -> None:
-    """No frame, and small labels."""
+    """Removes the frame, and makes the labels small."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=SMALL)
     axes.xaxis.label.set_size(SMALL + 1)
@@ -59,7 +59,7 @@ def clean(axes: Axes) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Above the axes, where no bar can be."""
+    """Puts the legend above the axes, where it covers no bar."""
     axes.legend(
         fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2
     )

@@ -232,10 +232,10 @@ def occupancy(
     Parameters
     ----------
     target : Kernel, optional
-        On a GPU, the compiler tells its registers, static shared memory and launch bounds, and the driver the
-        number of blocks. Without a GPU, its static shared memory is that of its source; its registers are those
-        of `registers` or of the `log`. Otherwise they are assumed not to limit: the result says so, and is an
-        upper bound. None: a kernel with the given numbers.
+        On a GPU, the compiler provides its registers, static shared memory and launch bounds, and the driver the
+        number of blocks. Without a GPU, its static shared memory is that of its source; its registers are those of
+        `registers` or of the `log`. Otherwise they are assumed not to limit: the result says so, and is an upper
+        bound. None: a kernel with the given numbers.
     block_size : int
         Threads per block, 1 … 1024.
     shared_bytes : int

@@ -67,12 +67,14 @@ def find_resources(log: str | Path, name: str, architecture: str) -> KernelResou
     text = Path(log).read_text(encoding="utf-8", errors="replace") if is_path else str(log)
     base = re.sub(r"<.*", "", name, flags=re.DOTALL).rpartition("::")[2].strip()
     kernels = read_log(text)
-    own = [one for one in kernels if re.search(rf"(?<!\d){len(base)}{re.escape(base)}(?=[A-Z])", one.symbol)]
-    own = own or [one for one in kernels if one.symbol == base]  # extern "C"
+    own = [
+        kernel for kernel in kernels if re.search(rf"(?<!\d){len(base)}{re.escape(base)}(?=[A-Z])", kernel.symbol)
+    ]
+    own = own or [kernel for kernel in kernels if kernel.symbol == base]  # extern "C"
     if not own:
-        known = ", ".join(one.symbol for one in kernels) or "none"
+        known = ", ".join(kernel.symbol for kernel in kernels) or "none"
         raise ValueError(f"log: expected the output of nvcc -Xptxas -v with kernel {base}; its kernels: {known}")
     return max(
-        [one for one in own if one.architecture == architecture] or own,
-        key=lambda one: (one.registers, one.shared_bytes),
+        [kernel for kernel in own if kernel.architecture == architecture] or own,
+        key=lambda kernel: (kernel.registers, kernel.shared_bytes),
     )

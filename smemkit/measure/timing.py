@@ -106,7 +106,7 @@ class Timing:
 def timed(fn: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Any, Timing]:
     """Calls ``fn(*args, **kw)`` once, and measures upload, kernels and download of smemkit's calls in it.
 
-    Events on the streams tell when a stream was busy. Times may overlap: `Timing.overlap` says by how much.
+    Events on the streams show when a stream was busy. Times may overlap: `Timing.overlap` says by how much.
 
     Parameters
     ----------

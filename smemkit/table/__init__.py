@@ -1,1 +1,1 @@
-"""The kernel table, and which kernels a call takes."""
+"""The kernel table, and which kernels a call would launch."""

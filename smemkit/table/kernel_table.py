@@ -34,14 +34,14 @@ class KernelInfo:
     dtypes : tuple of str
         The dtypes of its operands.
     role : str
-        "rung" (a lesson of the ladder), "production" (among what ``kernel=None`` takes), or "ceiling" (not the op,
+        "rung" (a lesson of the ladder), "production" (``kernel=None`` may choose it), or "ceiling" (not the op,
         but an upper bound on its speed).
     default : bool
-        ``kernel=None`` takes it, unless the op's policy prefers a production kernel.
+        ``kernel=None`` chooses it, unless the op's policy prefers a production kernel.
     recorded_dtypes : tuple of str
         The dtypes in which it has run on a GPU with correct results, as a reference file of smemkit shows; on a
-        GPU, ``kernel=None`` takes no others, unless nothing of the op is recorded in the dtype. All of them, for
-        what the benchmark does not measure: "sequential" and small operations such as ``convert``.
+        GPU, ``kernel=None`` chooses no others, unless no kernel of the op is recorded in the dtype. All of them,
+        for what the benchmark does not measure: "sequential" and small operations such as ``convert``.
     order : int
         The rung's position in the ladder; 0 for production kernels.
     summary, file : str
@@ -203,9 +203,10 @@ def reading_order() -> str:
         "Generated from kernels.def by `python -m smemkit kernels --markdown`: edit that, not this.",
         "",
         "A file in `ladder/` is one rung: the idea, the kernel, its launcher. Read a ladder from the bottom up:",
-        "the difference between two rungs is the lesson. The files in `production/` are what `kernel=None` takes,",
-        "as long as they need to be, for every shape, dtype and layout. The default is taken unless the op's",
-        "policy (`csrc/ops/`) prefers another one. The first tile, block size and pad are the defaults.",
+        "the difference between two rungs is the lesson. The files in `production/` are the kernels that",
+        "`kernel=None` chooses from, for every shape, dtype and layout; they are as long as they need to be.",
+        "The default is chosen unless the op's policy (`csrc/ops/`) prefers another one. The first tile, block",
+        "size and pad are the defaults.",
         "",
         *_HOW_TO_ADD,
     ]
@@ -218,7 +219,7 @@ def reading_order() -> str:
 
 _HOW_TO_ADD = [
     "- **A rung**: one file in `ladder/`, one row in `kernels.def`. Build, tests and benchmarks follow.",
-    "- **A production kernel**: one file in `production/`, one row, and a place in the policy under `csrc/ops/`.",
+    "- **A production kernel**: one file in `production/`, one row, and a rule in the policy under `csrc/ops/`.",
     "- **A dtype**: its bit and name in `kernels.h` and `csrc/python/dtypes.c`, its type in `common/types.cuh`.",
     "- **An operation**: its arguments as a struct in `kernels.h`, its folder here, its file in `csrc/ops/`, its",
     "  function in `smemkit/ops.py`.",

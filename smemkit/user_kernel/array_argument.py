@@ -39,12 +39,12 @@ class ArrayArgument:
 
 
 def arrays_of(args: Sequence[Any]) -> list[Any]:
-    """The arguments of a launch, with its arrays in place of what describes them."""
+    """The arguments of a launch, with the arrays themselves instead of the objects that describe them."""
     return [arg.array if isinstance(arg, ArrayArgument) else arg for arg in args]
 
 
 def with_arrays(args: Sequence[Any], copies: Sequence[Any]) -> list[Any]:
-    """The arguments of a launch with other arrays: what arrays_of has given, copied."""
+    """The arguments of a launch with other arrays: copies of those that arrays_of has returned."""
     return [
         arg.of(copy) if isinstance(arg, ArrayArgument) else copy for arg, copy in zip(args, copies, strict=True)
     ]

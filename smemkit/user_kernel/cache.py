@@ -65,15 +65,15 @@ def evict(folder: Path) -> None:
     """Removes the least recently used entries above the limit, and files of interrupted compilations."""
     entries = []
     with os.scandir(folder) as found:
-        for one in found:
+        for entry in found:
             try:
-                status = one.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue  # another process removed it
-            if stat.S_ISREG(status.st_mode) and one.name.endswith((".so", ".gch", ".npz", ".json")):
-                entries.append((status.st_mtime, status.st_size, one.path))
-            elif one.name.startswith(".new-") and status.st_mtime < time.time() - _STALE_SECONDS:
-                shutil.rmtree(one.path, ignore_errors=True)
+            if stat.S_ISREG(status.st_mode) and entry.name.endswith((".so", ".gch", ".npz", ".json")):
+                entries.append((status.st_mtime, status.st_size, entry.path))
+            elif entry.name.startswith(".new-") and status.st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(entry.path, ignore_errors=True)
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= _CACHE_BYTES:

@@ -35,10 +35,10 @@ _DEFINES = ("_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_", "__CUDA_ARCH_LIST__=900", "CCCL
 def find_headers() -> Path | None:
     """The folder of the package's headers; None if it is not installed."""
     found = importlib.util.find_spec("nvidia")
-    for place in found.submodule_search_locations or () if found else ():
+    for location in found.submodule_search_locations or () if found else ():
         for folder in _FOLDERS:
-            if (Path(place, folder) / "cub").is_dir():
-                return Path(place, folder)
+            if (Path(location, folder) / "cub").is_dir():
+                return Path(location, folder)
     return None
 
 

@@ -21,7 +21,7 @@ def declared_cluster(code: DeviceCode, kernel: str) -> Dimensions | None:
     Raises
     ------
     ValueError
-        Its numbers are no literals.
+        Its numbers are not literals.
     """
     name = template_name(kernel)
     for outline in code.outlines:
@@ -56,6 +56,6 @@ def cluster_of_launch(
         return None
     if math.prod(cluster) > MAX_CLUSTER:
         raise ValueError(f"cluster: expected at most {MAX_CLUSTER} blocks, got {cluster}")
-    if any(blocks % one for blocks, one in zip(grid, cluster, strict=True)):
+    if any(blocks % size for blocks, size in zip(grid, cluster, strict=True)):
         raise ValueError(f"cluster: expected a divisor of the grid {grid} in each dimension, got {cluster}")
     return cluster

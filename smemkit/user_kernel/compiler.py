@@ -333,7 +333,7 @@ def compile_error(
     host : mapping
         The host code that was left out: name → location.
     missing : sequence of str
-        What is to be said about headers that were not found.
+        Notes about headers that were not found.
 
     Returns
     -------
@@ -345,7 +345,7 @@ def compile_error(
     refused = [error for error in errors if ERROR_PREFIX in error[2]]
     located = [_located_error(*error, sources, host, missing) for error in refused or errors]
     undefined = tuple(dict.fromkeys(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", output)))
-    shown = [one.shown for one in located] + [f"{name} is declared but not defined" for name in undefined]
+    shown = [error.shown for error in located] + [f"{name} is declared but not defined" for name in undefined]
     error = CompileError("\n".join([*shown, *missing]) if shown else f"the compiler's output:\n{output.strip()}")
     _set_location(error, *(errors[0][:2] if errors else ("", 0)), sources)
     error.errors, error.undefined = located, undefined

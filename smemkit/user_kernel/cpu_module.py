@@ -192,12 +192,13 @@ def _includes_cuda_std(code: DeviceCode) -> bool:
 def _translation_unit(
     code: DeviceCode, filename: str, kernels: Sequence[str], *, with_cccl: bool, by_signature: bool = False
 ) -> str:
-    """The C++ of a source and of the entry points of its kernels, which `by_signature` tells from functions that
-    share their names."""
+    """The C++ of a source and of the entry points of its kernels; `by_signature` distinguishes them from functions
+    that share their names."""
     uses_std = code.mentions("std")
 
     def keep(include: str) -> bool | str:
-        """Keeps the dialect's headers, and the C++ library's if device code uses std: they are slow to compile."""
+        """Whether to keep an #include: of the dialect's headers, and of the C++ library's if device code uses std,
+        because they are slow to compile."""
         name = include[1:-1]
         return (
             (INCLUDE / name).is_file()
@@ -230,7 +231,7 @@ def _translation_unit(
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
     included = "".join(f"#include <{header}>\n" for header in [*(_PTX_HEADERS if with_cccl else ()), *headers])
-    own_printf = "#undef printf\n" if any(base_name(one) == "printf" for one in known) else ""
+    own_printf = "#undef printf\n" if any(base_name(name) == "printf" for name in known) else ""
     before = f"{CPU_PRELUDE}{own_printf}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
 

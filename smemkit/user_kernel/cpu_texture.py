@@ -43,7 +43,7 @@ class _Texture(ctypes.Structure):
 
 
 def cpu_texture(texture: Texture, address: int) -> tuple[_Texture, ctypes.Array]:
-    """The texture object of an array at an address, and the memory that it needs beside it: a copy of the texels,
+    """The texture object of an array at an address, and the memory that it needs as well: a copy of the texels,
     as on a GPU, unless it is linear memory."""
     size = 0 if texture.linear_memory else texture.array.nbytes
     texels = ctypes.create_string_buffer(size)
@@ -56,7 +56,7 @@ def _describe(texture: Texture, address: int) -> _Texture:
     extent = (*texture.extent, 1, 1)[:3]
     bits = [8 * dtype.itemsize] * channels + [0] * (4 - channels)
     row = dtype.itemsize * channels * extent[0]
-    modes = [ADDRESS_MODES[one] for one in texture.address[::-1]]
+    modes = [ADDRESS_MODES[mode] for mode in texture.address[::-1]]
     how = _Description(
         (ctypes.c_int * 3)(*modes),
         FILTERS[texture.filter],

@@ -370,8 +370,8 @@ def _create_texture(texture: Texture, address: int, array: Any) -> tuple:
     else:
         resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
         resource.res.array.hArray = array
-    modes = [ADDRESS_MODES[one] for one in texture.address[::-1]]
-    how.addressMode = [driver.CUaddress_mode(one) for one in (*modes, 1, 1)[:3]]
+    modes = [ADDRESS_MODES[mode] for mode in texture.address[::-1]]
+    how.addressMode = [driver.CUaddress_mode(mode) for mode in (*modes, 1, 1)[:3]]
     how.filterMode = driver.CUfilter_mode(FILTERS[texture.filter])
     read_as_integer, normalized_coordinates = 1, 2  # CU_TRSF_…
     integers = texture.array.dtype.kind != "f" and not texture.as_float

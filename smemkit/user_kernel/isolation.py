@@ -1,4 +1,5 @@
-"""Kernels stand alone: what a compiler refuses is left out with what needs it, and the others are compiled."""
+"""Kernels are independent: declarations that the compiler rejects are left out, with everything that needs them,
+and the other kernels are compiled."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ def declarations_to_leave_out(code: DeviceCode, error: CompileError) -> dict[Out
     name: then nothing can be left out safely.
     """
     reasons: dict[Outline, CompileError] = {}
-    for one in error.errors:
-        outline = _outline_at(code, one.file, one.line)
+    for failure in error.errors:
+        outline = _outline_at(code, failure.file, failure.line)
         if outline is None or "operator_" in outline.names:
             return {}
-        reasons.setdefault(outline, one)
+        reasons.setdefault(outline, failure)
     for name in error.undefined:
         found = _UNDEFINED.search(name)
         for outline in code.outlines:

@@ -225,11 +225,15 @@ class Kernel:
     def _overload_for(self, args: Sequence[Any], module: Any) -> Kernel:
         """The kernel that takes these arguments, of those that share this name; itself if it is one alone."""
         program = self._program
-        names = [one for one in program.overloads(self.name) if module.signature(one) is not None]
+        names = [name for name in program.overloads(self.name) if module.signature(name) is not None]
         if not names:
             return self
-        kernels = [self[one] for one in names]
-        found = [one for one in kernels if are_accepted(program.parameters(module, one._function, one.name), args)]
+        kernels = [self[name] for name in names]
+        found = [
+            kernel
+            for kernel in kernels
+            if are_accepted(program.parameters(module, kernel._function, kernel.name), args)
+        ]
         if len(found) == 1:
             return found[0]
         choices = "\n".join(f"    {name}" for name in names)
@@ -438,7 +442,9 @@ def _read_dimensions(name: str, value: Any) -> tuple[int, int, int]:
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(values) <= 3:
         raise ValueError(f"{name}: expected an int or a tuple of 1 to 3, got {value!r}")
-    numbers = [_read_integer(name, one, 1, most) for one, most in zip(values, _MAX_DIMENSIONS[name], strict=False)]
+    numbers = [
+        _read_integer(name, value, 1, most) for value, most in zip(values, _MAX_DIMENSIONS[name], strict=False)
+    ]
     return tuple([*numbers, 1, 1][:3])
 
 

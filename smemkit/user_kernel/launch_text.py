@@ -132,12 +132,12 @@ def parse_argument(text: str, index: int = 0, seed: int = 0, *, folder: str | Pa
 
 
 def _file_name(text: str) -> str:
-    """The file that an argument or a fill names: x.npy, or @x for any name; "" if it names none."""
+    """The file that an argument or a fill names: x.npy, or @x for any name; "" if it does not name one."""
     return text[1:] if text.startswith("@") else text if text.endswith(".npy") and "=" not in text else ""
 
 
 def _scalar(text: str) -> int | float | bool | None:
-    """A literal of C or Python; None if it is none."""
+    """A literal of C or Python; None if it is not one."""
     if text in ("true", "True", "false", "False"):
         return text.lower() == "true"
     if match := INTEGER.fullmatch(text):

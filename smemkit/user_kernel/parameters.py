@@ -1,6 +1,6 @@
 """A kernel's parameters, and the checks and the packing of a launch's arguments.
 
-All arguments are checked before a launch. A message names the parameter, what was required, and what came.
+All arguments are checked before a launch. A message names the parameter, what was required, and what was given.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Parameter:
     # ---- tensor maps and textures ----
 
     def takes(self, argument: Any) -> bool:
-        """Whether an argument describes an array in the way that this parameter asks for."""
+        """Whether an argument describes an array in the way that this parameter requires."""
         if not isinstance(argument, ArrayArgument) or self.pointer:
             return False
         return argument.parameter_type in self.declaration and self.element_bytes == argument.parameter_bytes
@@ -221,10 +221,10 @@ class Parameter:
     def _pack_vector(self, value: Any) -> bytes:
         if isinstance(value, np.void):
             return self._pack_struct(value)
-        one = Parameter(self.name, self.declaration, False, False, self.kind, self.size, 1)
+        element = Parameter(self.name, self.declaration, False, False, self.kind, self.size, 1)
         if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != self.lanes:
             raise self.mismatch_error(value)
-        return b"".join(one.pack(lane) for lane in value)
+        return b"".join(element.pack(lane) for lane in value)
 
     def _pack_struct(self, value: Any) -> bytes:
         if isinstance(value, Array):  # its buffer holds its elements and no struct
@@ -390,12 +390,12 @@ class Arguments:
             raise
         self._pack(packed)
 
-    def _encode(self, one: ArrayArgument, address: int, device: str, texture_object: TextureObject) -> bytes:
+    def _encode(self, argument: ArrayArgument, address: int, device: str, texture_object: TextureObject) -> bytes:
         """What the kernel takes for an array at an address of the device."""
-        if isinstance(one, TensorMap):
-            return one.encode(address, device)
-        assert isinstance(one, Texture)
-        handle, release = texture_object(one, address)
+        if isinstance(argument, TensorMap):
+            return argument.encode(address, device)
+        assert isinstance(argument, Texture)
+        handle, release = texture_object(argument, address)
         self._releases.append(release)
         return handle.to_bytes(8, "little")
 

@@ -45,7 +45,7 @@ class Program:
     names : tuple of str
         The kernels.
     skipped : dict
-        The kernels that do not compile for the CPU device, so far as is known: name → reason.
+        The kernels that are known not to compile for the CPU device: name → reason.
     constants : dict
         The bytes to which variables were set, by name. Modules compiled later start with them.
     """
@@ -88,14 +88,14 @@ class Program:
         return (*notes, *self._missing_headers(quoted_only=True), *skipped)
 
     def _missing_headers(self, *, quoted_only: bool) -> tuple[str, ...]:
-        """What is to be said about headers that are neither the user's nor the dialect's nor the system's. Host
+        """Notes about headers that are neither the user's nor the dialect's nor the system's. Host
         libraries' headers, in angle brackets, matter only if device code does not compile without them."""
-        said = []
+        notes = []
         for at, name in self.code.includes:
             if (name[0] == '"' or not quoted_only) and "." in name and not is_system_header(name[1:-1]):
                 line, file = source_location(self._expanded, at)
-                said.append(f"{file}:{line}: {name[1:-1]} not found; add -I with its folder")
-        return tuple(dict.fromkeys(said))
+                notes.append(f"{file}:{line}: {name[1:-1]} not found; add -I with its folder")
+        return tuple(dict.fromkeys(notes))
 
     # ---- names ----
 

@@ -85,9 +85,9 @@ class TensorMap(ArrayArgument):
     ):
         if not isinstance(array, (np.ndarray, Array)):
             raise TypeError(f"array: expected a NumPy array or an Array, got {type(array).__name__}")
-        self.array, self.box = array, tuple(int(one) for one in box)
+        self.array, self.box = array, tuple(int(extent) for extent in box)
         self.swizzle, self.fill = swizzle, fill
-        self.strides = tuple(int(one) for one in (array.strides if strides is None else strides))
+        self.strides = tuple(int(stride) for stride in (array.strides if strides is None else strides))
         self._check()
 
     def of(self, array: np.ndarray | Array) -> TensorMap:
@@ -104,12 +104,12 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"array: expected one of {', '.join(_TYPES)}, got {array.dtype}")
         if not 1 <= rank <= _MAX_RANK:
             raise ValueError(f"array: expected 1 to {_MAX_RANK} dimensions, got {rank}")
-        if any(not 1 <= one < 1 << 32 for one in array.shape):
+        if any(not 1 <= extent < 1 << 32 for extent in array.shape):
             raise ValueError(f"array: expected dimensions of 1 to 2**32 - 1, got shape {tuple(array.shape)}")
         for name, values in (("box", self.box), ("strides", self.strides)):
             if len(values) != rank:
                 raise ValueError(f"{name}: expected {rank} numbers, one per dimension, got {len(values)}")
-        if any(not 1 <= one <= _MAX_BOX for one in self.box):
+        if any(not 1 <= extent <= _MAX_BOX for extent in self.box):
             raise ValueError(f"box: expected 1 to {_MAX_BOX} elements per dimension, got {self.box}")
         inner = self.box[-1] * size
         if inner % _GRAIN:
@@ -130,16 +130,16 @@ class TensorMap(ArrayArgument):
         size, shape = self.array.dtype.itemsize, self.array.shape
         if self.strides[-1] != size:
             raise ValueError(f"strides: expected {size} bytes in the last dimension, got {self.strides[-1]}")
-        if any(one % _GRAIN or not 0 <= one < 1 << 40 for one in self.strides[:-1]):
+        if any(stride % _GRAIN or not 0 <= stride < 1 << 40 for stride in self.strides[:-1]):
             raise ValueError(
                 f"strides: expected multiples of {_GRAIN} bytes below 2**40 in all dimensions but the last, got "
                 f"{self.strides}"
             )
-        reach = size + sum(stride * (one - 1) for stride, one in zip(self.strides, shape, strict=True))
+        reach = size + sum(stride * (extent - 1) for stride, extent in zip(self.strides, shape, strict=True))
         array = self.array
         if not (array.flags.c_contiguous if isinstance(array, np.ndarray) else array.is_contiguous):
             raise ValueError("array: expected an array without gaps; .copy() has none")
-        own = size + sum(stride * (one - 1) for stride, one in zip(self.array.strides, shape, strict=True))
+        own = size + sum(stride * (extent - 1) for stride, extent in zip(self.array.strides, shape, strict=True))
         if reach > own:
             raise ValueError(f"strides: expected at most the {own} bytes of the array, got a reach of {reach}")
 

@@ -1,4 +1,4 @@
-"""Texture objects: arrays that kernels read by coordinates, with filtering and a rule for what lies outside."""
+"""Texture objects: arrays that kernels read by coordinates, with filtering and a rule for coordinates outside."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ class Texture(ArrayArgument):
             wanted = "1 dimension of linear memory" if self.linear_memory else "1 to 3 dimensions"
             raise ValueError(f"array: expected {wanted}, got {rank}")
         most = (_MAX_LINEAR,) if self.linear_memory else _MAX_EXTENTS[rank]
-        if any(not 1 <= one <= limit for one, limit in zip(self.extent[::-1], most, strict=True)):
+        if any(not 1 <= extent <= limit for extent, limit in zip(self.extent[::-1], most, strict=True)):
             raise ValueError(f"array: expected 1 to {most} texels per dimension, got {self.extent[::-1]}")
 
     def _read_address(self, address: Any) -> tuple[str, ...]:
         rank = len(self.extent)
         modes = (address,) * rank if isinstance(address, str) else tuple(address)
-        if len(modes) != rank or any(one not in ADDRESS_MODES for one in modes):
+        if len(modes) != rank or any(mode not in ADDRESS_MODES for mode in modes):
             choices = ", ".join(map(repr, ADDRESS_MODES))
             raise ValueError(f"address: expected one of {choices}, or one per dimension, got {address!r}")
         return modes

@@ -16,7 +16,7 @@ import hypothesis
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import DTYPE, DTYPES, integers, launching, numbered, on
+from cases import DTYPE, DTYPES, expect_launches, integers, numbered, on
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -377,7 +377,7 @@ def test_reshape_copies_only_where_it_must(device):
     ):
         assert view.address == array.address
     assert_array_equal(array.reshape(2, -1).numpy(), x.reshape(2, -1), strict=True)
-    with launching(1):
+    with expect_launches(1):
         copied = array.T.reshape(4, 6)
     assert_array_equal(copied.numpy(), x.T.reshape(4, 6), strict=True)
     assert_array_equal(array.T.ravel().numpy(), x.T.ravel(), strict=True)

@@ -23,7 +23,7 @@ from capsules import (
     tables,
     take_capsule,
 )
-from cases import launching, on, run_python
+from cases import expect_launches, on, run_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -97,7 +97,7 @@ def test_malformed_capsule(what, versioned, use):
         fields = {"name": b"used_dltensor_versioned"}
     exporter, before = Exporter(versioned=versioned, **fields), _core.allocations()
     untaken = "name" in fields  # the capsule was not taken
-    with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
+    with expect_launches(0), pytest.raises(error, match=re.escape(message)) as caught:
         USES[use](exporter)
     assert str(caught.value).startswith("x: " if use == "from_dlpack" else f"{use}: ")
     del caught
@@ -179,7 +179,7 @@ def test_out_of_memory_releases_the_capsule(use):
 def test_read_only_array_is_rejected_as_out():
     exporter = Exporter(versioned=True, flags=1)
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(ValueError, match="out: expected a writeable array, got one that is read-only"),
     ):
         USES["out"](exporter)
@@ -188,7 +188,7 @@ def test_read_only_array_is_rejected_as_out():
     x = smemkit.from_dlpack(exporter)
     with pytest.raises(BufferError, match="read-only"):
         x.__dlpack__()
-    with launching(0), pytest.raises(ValueError, match="out: expected a writeable array"):
+    with expect_launches(0), pytest.raises(ValueError, match="out: expected a writeable array"):
         smemkit.add_one(x, out=x)
 
 
@@ -250,7 +250,7 @@ def test_any_shape_and_strides(dimensions, versioned):
         return
     exporter = Exporter(BUFFER, versioned=versioned, shape=shape, strides=strides, byte_offset=4 * MIDDLE)
     if expected is False:
-        with launching(0), pytest.raises(ValueError, match=r"^x: expected (a shape|strides)"):
+        with expect_launches(0), pytest.raises(ValueError, match=r"^x: expected (a shape|strides)"):
             smemkit.convert(exporter, device="cpu")
     else:
         assert_array_equal(smemkit.convert(exporter, device="cpu"), expected, strict=True)
@@ -269,7 +269,7 @@ def test_any_shape_and_strides(dimensions, versioned):
 def test_malformed_exchanged_array(what, use):
     fields, error, message = (MALFORMED | MALFORMED_VERSIONS)[what]
     exporter, before = exchanging_class()(versioned=True, **fields), _core.allocations()
-    with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
+    with expect_launches(0), pytest.raises(error, match=re.escape(message)) as caught:
         USES[use](exporter)
     assert str(caught.value).startswith("x: " if use == "from_dlpack" else f"{use}: ")
     del caught
@@ -286,7 +286,7 @@ def test_array_on_an_unknown_device(dl_device, use):
     error, message = (BufferError, f"got DLPack's device ({dl_device[0]}, {dl_device[1]})")
     if dl_device[0] in (2, 13):
         error, message = smemkit.NoDeviceError, "its memory is on"
-    with launching(0), pytest.raises(error, match=re.escape(message)):
+    with expect_launches(0), pytest.raises(error, match=re.escape(message)):
         USES[use](exporter)
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
 
@@ -315,7 +315,7 @@ def test_out_through_the_exchange_api():
     assert_array_equal(out.x, X.T)
     assert (out.given, out.deleted) == (1, 1)
     exporter = exchanging_class()(versioned=True, flags=1)
-    with launching(0), pytest.raises(ValueError, match="out: expected a writeable array"):
+    with expect_launches(0), pytest.raises(ValueError, match="out: expected a writeable array"):
         USES["out"](exporter)
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
 
@@ -365,7 +365,7 @@ def test_exception_in_exchange_api_lookup():
         def __getattr__(cls, name):
             raise LookupError(name)
 
-    with launching(0), pytest.raises(LookupError, match="__dlpack_c_exchange_api__"):
+    with expect_launches(0), pytest.raises(LookupError, match="__dlpack_c_exchange_api__"):
         smemkit.sum(Silent("Told", (), {})())
 
 
@@ -386,10 +386,10 @@ def test_exception_of_the_exchange_api(error, message):
     pointer = table(from_object=address(fail))
     alone = exchanging_class(pointer, base=object, __len__=refuse)()
     exporter = exchanging_class(pointer, __len__=refuse)(versioned=True)
-    with launching(0), pytest.raises(error, match=f"^{message}$"):
+    with expect_launches(0), pytest.raises(error, match=f"^{message}$"):
         smemkit.sum(alone, device="cpu")
     if error in (LookupError, KeyboardInterrupt):
-        with launching(0), pytest.raises(error, match=f"^{message}$"):
+        with expect_launches(0), pytest.raises(error, match=f"^{message}$"):
             smemkit.sum(exporter, device="cpu")
         assert exporter.deleted == 0
     else:  # then __dlpack__ is used
@@ -399,7 +399,10 @@ def test_exception_of_the_exchange_api(error, message):
 
 def test_exchange_api_that_returns_null():
     pointer = table(from_object=address(give_nothing))
-    with launching(0), pytest.raises(BufferError, match="x: expected an array of the DLPack exchange API of Exch"):
+    with (
+        expect_launches(0),
+        pytest.raises(BufferError, match="x: expected an array of the DLPack exchange API of Exch"),
+    ):
         smemkit.sum(exchanging_class(pointer, base=object)(), device="cpu")
     exporter = exchanging_class(pointer)(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
@@ -415,7 +418,7 @@ def test_conjugate_and_negative_bits():
         assert (exporter.given, exporter.deleted, len(exporter.asked)) == (times, times + 1, 1)
     negative = exchanging_class(is_neg=lambda self: True)(versioned=True)
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(BufferError, match=r"x: expected the elements .*Exchanging.*\.resolve_neg\(\)"),
     ):
         smemkit.sum(negative, device="cpu")
@@ -424,7 +427,7 @@ def test_conjugate_and_negative_bits():
     assert smemkit.sum(plain(complexes, versioned=True), device="cpu") == 12
     for name in ("is_neg", "requires_grad"):
         raising = exchanging_class(**{name: lambda self: 1 / 0})(versioned=True)
-        with launching(0), pytest.raises(ZeroDivisionError):
+        with expect_launches(0), pytest.raises(ZeroDivisionError):
             smemkit.sum(raising, device="cpu")
         assert raising.deleted == raising.given
 
@@ -456,14 +459,14 @@ class FakeDLPackObject:
 def test_invalid_dlpack_device(device):
     message = "x: expected __dlpack_device__ to return a type and a number, got "
     for call in (smemkit.sum, smemkit.from_dlpack):
-        with launching(0), pytest.raises(TypeError, match=re.escape(message)):
+        with expect_launches(0), pytest.raises(TypeError, match=re.escape(message)):
             call(FakeDLPackObject(device))
 
 
 def test_unsupported_dlpack_device():
     message = "x: expected memory of the host or of a CUDA device, got DLPack's device (10, 1)"
     for call in (smemkit.sum, smemkit.from_dlpack):
-        with launching(0), pytest.raises(BufferError, match=re.escape(message)):
+        with expect_launches(0), pytest.raises(BufferError, match=re.escape(message)):
             call(FakeDLPackObject((10, 1)))
 
 
@@ -471,7 +474,7 @@ def test_unsupported_dlpack_device():
 def test_invalid_dlpack_return_value(capsule):
     message = f"x: expected __dlpack__ to return a capsule, got {type(capsule).__name__}"
     for call in (smemkit.sum, smemkit.from_dlpack):
-        with launching(0), pytest.raises(TypeError, match=re.escape(message)):
+        with expect_launches(0), pytest.raises(TypeError, match=re.escape(message)):
             call(FakeDLPackObject(capsule=capsule))
 
 
@@ -480,7 +483,7 @@ def test_capsule_with_foreign_name():
 
     message = "x: expected an unconsumed capsule 'dltensor', got <capsule object \"datetime."
     for call in (smemkit.sum, smemkit.from_dlpack):
-        with launching(0), pytest.raises(BufferError, match=re.escape(message)):
+        with expect_launches(0), pytest.raises(BufferError, match=re.escape(message)):
             call(FakeDLPackObject(capsule=datetime.datetime_CAPI))
 
 
@@ -488,10 +491,10 @@ def test_capsule_returned_twice():
     exporter = Exporter()
     capsule = exporter.__dlpack__()
     assert smemkit.sum(FakeDLPackObject(capsule=capsule), device="cpu") == 78
-    with launching(0), pytest.raises(BufferError, match="expected an unconsumed capsule"):
+    with expect_launches(0), pytest.raises(BufferError, match="expected an unconsumed capsule"):
         smemkit.sum(FakeDLPackObject(capsule=capsule), device="cpu")
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(BufferError, match="x2: expected an unconsumed capsule 'dltensor'"),
     ):
         exporter = Exporter()
@@ -514,7 +517,7 @@ def test_capsule_returned_twice():
 )
 def test_exceptions_of_dlpack_methods_propagate(where, error, raised, message):
     for call in (smemkit.sum, smemkit.from_dlpack):
-        with launching(0), pytest.raises(raised, match=f"^{message}$"):
+        with expect_launches(0), pytest.raises(raised, match=f"^{message}$"):
             call(FakeDLPackObject(**{where: error}))
 
 
@@ -557,7 +560,7 @@ def test_array_on_a_missing_gpu():
         else "its memory is on CUDA device 9999, there"
     )
     for use in USES.values():
-        with launching(0), pytest.raises(smemkit.NoDeviceError, match=message):
+        with expect_launches(0), pytest.raises(smemkit.NoDeviceError, match=message):
             use(exporter)
     assert exporter.asked == []
 
@@ -641,7 +644,7 @@ def with_changes(changes):
 @pytest.mark.parametrize("what", INTERFACES)
 def test_malformed_cuda_array_interface(what, use):
     changes, error, message = INTERFACES[what]
-    with launching(0), pytest.raises(error, match=f"^{use}: .*{re.escape(message)}"):
+    with expect_launches(0), pytest.raises(error, match=f"^{use}: .*{re.escape(message)}"):
         USES[use](HasInterface(with_changes(changes)))
 
 
@@ -650,7 +653,7 @@ def test_malformed_cuda_array_interface(what, use):
 )
 def test_cuda_array_interface_that_is_not_a_dict(interface):
     message = f"x: expected __cuda_array_interface__ to be a dict, got {type(interface).__name__}"
-    with launching(0), pytest.raises(TypeError, match=message):
+    with expect_launches(0), pytest.raises(TypeError, match=message):
         smemkit.sum(HasInterface(interface))
 
 
@@ -662,18 +665,18 @@ def test_host_address_in_cuda_array_interface(changes):
     if not NO_CUDA_REASON:
         error, message = ValueError, "x: expected the address of CUDA device memory, got another address"
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(error, match=message + (re.escape(NO_CUDA_REASON) if NO_CUDA_REASON else "$")),
     ):
         smemkit.sum(HasInterface(with_changes(changes)))
 
 
 def test_exceptions_of_cuda_array_interface_propagate():
-    with launching(0), pytest.raises(KeyboardInterrupt):
+    with expect_launches(0), pytest.raises(KeyboardInterrupt):
         smemkit.sum(HasInterface(KeyboardInterrupt()))
-    with launching(0), pytest.raises(ValueError, match="x: no"):
+    with expect_launches(0), pytest.raises(ValueError, match="x: no"):
         smemkit.sum(HasInterface(ValueError("no")))
-    with launching(0), pytest.raises(TypeError, match="x: " + "expected dtype bool"):
+    with expect_launches(0), pytest.raises(TypeError, match="x: " + "expected dtype bool"):
         smemkit.sum(HasInterface(AttributeError("no")))  # then it is not an array
 
 
@@ -685,7 +688,7 @@ def test_cuda_array_interface_changed_while_read():
             return 3
 
     interface = VALID_INTERFACE | {"shape": (Clears(), 2**20 + 7), "strides": (2**30 + 1, 2**31 + 3)}
-    with launching(0), pytest.raises((smemkit.NoDeviceError, ValueError)):
+    with expect_launches(0), pytest.raises((smemkit.NoDeviceError, ValueError)):
         smemkit.sum(HasInterface(interface))
     assert interface == {}
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from capsules import Exporter, read_capsule
-from cases import DTYPES, integers, launching, numbered, on, small_problem
+from cases import DTYPES, expect_launches, integers, numbered, on, small_problem
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -66,7 +66,7 @@ def test_host_dlpack_out(device):
     out = DLPackOnly(np.zeros((4, 3), np.float64)[::-1])
     assert smemkit.transpose(X, out=out, device=device) is out
     assert_array_equal(out.x, X.T)
-    with launching(0), pytest.raises(ValueError, match=r"out: expected shape \(4, 3\), got \(2, 3\)"):
+    with expect_launches(0), pytest.raises(ValueError, match=r"out: expected shape \(4, 3\), got \(2, 3\)"):
         smemkit.transpose(X, out=DLPackOnly(np.zeros((2, 3), np.float32)), device=device)
 
 
@@ -376,7 +376,7 @@ def test_foreign_operand(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
     y = library.from_numpy(x)
-    with launching(1):
+    with expect_launches(1):
         result = smemkit.convert(y)
     assert (type(result), result.device) == (smemkit.Array, device)
     assert_array_equal(result.numpy(), x, strict=True)
@@ -414,9 +414,9 @@ def test_export_to_other_libraries(device, name, dtype):
         assert_array_equal(library.to_numpy(y), x)
         empty = take(smemkit.empty((0, 3), dtype, device=device))
         assert tuple(empty.shape) == (0, 3)
-        one = take(on(device, x[1, 2]))
-        assert tuple(one.shape) == ()
-        assert library.to_numpy(one) == x[1, 2]
+        element = take(on(device, x[1, 2]))
+        assert tuple(element.shape) == ()
+        assert library.to_numpy(element) == x[1, 2]
 
 
 @each_library
@@ -455,7 +455,7 @@ def test_foreign_out(device, name):
     assert smemkit.transpose(on(device, x + 1), out=out) is out
     assert_array_equal(library.to_numpy(out), x.T + 1)
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(TypeError, match=r"out: expected a numpy.ndarray like .* on a GPU; asarray\(\)"),
     ):
         smemkit.transpose(x, out=out)
@@ -466,9 +466,9 @@ def test_foreign_and_numpy_operands_are_rejected(device, name):
     y = LIBRARIES[name]().from_numpy(X.T)
     message = "operands: expected all NumPy arrays or all arrays on one device, got numpy.ndarray and .* on cuda:0"
     for operands in ((X, y), (y, X)):
-        with launching(0), pytest.raises(TypeError, match=message):
+        with expect_launches(0), pytest.raises(TypeError, match=message):
             smemkit.matmul(*operands)
-    with launching(0), pytest.raises(ValueError, match="expected arrays on one device, got cuda:0 and cpu"):
+    with expect_launches(0), pytest.raises(ValueError, match="expected arrays on one device, got cuda:0 and cpu"):
         smemkit.matmul(y, on("cpu", X))
 
 
@@ -497,7 +497,7 @@ def test_exported_strides(device):
 @GPU
 def test_tensors_that_require_grad_are_rejected(device):
     torch = import_torch()
-    with launching(0), pytest.raises((BufferError, RuntimeError), match="grad"):
+    with expect_launches(0), pytest.raises((BufferError, RuntimeError), match="grad"):
         smemkit.sum(torch.ones(3, device="cuda", requires_grad=True))
 
 
@@ -536,7 +536,7 @@ def test_work_waits_for_the_producer_stream(device):
 def test_producer_stream_waits_for_out(device, view):
     torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch has the exchange API, which tells its stream, from 2.10 on")
+        pytest.skip("torch has the exchange API, which exposes its stream, from 2.10 on")
     stream = torch.cuda.Stream()
     whole = torch.empty(1 << 24, device="cuda")
     torch.cuda.synchronize()
@@ -555,11 +555,11 @@ def test_producer_stream_waits_for_out(device, view):
 def test_conjugate_views_are_rejected(device):
     torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch has the exchange API, which tells its stream, from 2.10 on")
+        pytest.skip("torch has the exchange API, which exposes its stream, from 2.10 on")
     x = torch.full((3, 4), 1 + 2j, device="cuda")
     assert smemkit.sum(x).item() == 12 + 24j
     for y in (x.conj(), x.conj().imag):
-        with launching(0), pytest.raises(BufferError, match=r"conjugate|resolve_neg"):
+        with expect_launches(0), pytest.raises(BufferError, match=r"conjugate|resolve_neg"):
             smemkit.sum(y)
         assert smemkit.sum(y.resolve_conj().resolve_neg()).item() == y.sum().item()
 

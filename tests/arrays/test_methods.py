@@ -1,11 +1,11 @@
-"""Array's methods and NumPy's functions on an Array, beside those of NumPy's arrays."""
+"""Array's methods and NumPy's functions on an Array, compared with those of NumPy's arrays."""
 
 import copy
 import io
 
 import numpy as np
 import pytest
-from cases import DTYPES, integers, launching, numbered, on
+from cases import DTYPES, expect_launches, integers, numbered, on
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -74,7 +74,7 @@ def test_options_of_reductions(device):
     ],
 )
 def test_wrong_options(device, call, message):
-    with launching(0), pytest.raises(TypeError, match=message):
+    with expect_launches(0), pytest.raises(TypeError, match=message):
         call(smemkit.zeros(4, device=device))
 
 
@@ -84,7 +84,7 @@ def test_wrong_options(device, call, message):
 def test_transpose_is_a_view(device):
     x = numbered((2, 3, 4), np.int32)
     array = on(device, x)
-    with launching(0):
+    with expect_launches(0):
         for axes in ((), (None,), ((2, 0, 1),), (1, 2, 0), (-1, 0, 1)):
             assert array.transpose(*axes).strides == x.transpose(*axes).strides
             assert_array_equal(array.transpose(*axes).numpy(), x.transpose(*axes))
@@ -254,7 +254,7 @@ def test_functions_of_numpy_give_arrays(device):
 def test_other_functions_of_numpy_refuse_an_array(device, name, call):
     message = rf"numpy\.{name}: does not accept a smemkit.Array; asarray\(\) and \.numpy\(\) convert"
     x = smemkit.ones(3, device=device)
-    with launching(0), pytest.raises(TypeError, match=message):
+    with expect_launches(0), pytest.raises(TypeError, match=message):
         call(x)
     assert x.tolist() == [1, 1, 1]
 

@@ -1,4 +1,4 @@
-"""The operators of Array: + - * /, comparisons and @, beside NumPy's."""
+"""The operators of Array: + - * /, comparisons and @, compared with NumPy's."""
 
 import enum
 import math
@@ -8,7 +8,7 @@ import re
 import ml_dtypes  # noqa: F401  makes "bfloat16" a name of a dtype
 import numpy as np
 import pytest
-from cases import DTYPES, integers, launching, numbered, on
+from cases import DTYPES, expect_launches, integers, numbered, on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -89,7 +89,7 @@ def test_two_arrays_of_every_dtype(device, dtype, op):
             continue
         expected = outcome(lambda y=y: op(x, y))
         if expected is TypeError:
-            with launching(0), pytest.raises(TypeError, match="subtract: expected another dtype than bool"):
+            with expect_launches(0), pytest.raises(TypeError, match="subtract: expected a dtype other than bool"):
                 op(a, b)
         else:
             check(op(a, b).numpy(), expected)
@@ -100,7 +100,7 @@ def test_negation(device):
         x = values(dtype, 1)
         for view, expected in ((on(device, x), x), (on(device, x)[::-2, 3:], x[::-2, 3:])):
             if dtype == "bool":
-                with pytest.raises(TypeError, match="negative: expected another dtype than bool"):
+                with pytest.raises(TypeError, match="negative: expected a dtype other than bool"):
                     operator.neg(view)
             else:
                 assert_array_equal((-view).numpy(), -expected, strict=True)
@@ -120,14 +120,14 @@ def test_shapes_are_broadcast(device, shapes, op):
 def test_views_take_one_launch(device, op):
     x = numbered((6, 6), np.float32)
     array = on(device, x)
-    with launching(1):
+    with expect_launches(1):
         result = op(array[::2, 1:4], array[::-2, ::2].T)
     assert_array_equal(result.numpy(), op(x[::2, 1:4], x[::-2, ::2].T), strict=True)
-    with launching(1):
+    with expect_launches(1):
         op(array, 2)
-    with launching(1):
+    with expect_launches(1):
         op(array, array[:, :1])
-    with launching(0):
+    with expect_launches(0):
         assert op(array[:0], array[:0]).shape == (0, 6)
 
 
@@ -135,7 +135,7 @@ def test_more_dimensions_than_the_kernel_takes(device):
     x = numbered((2, 3, 2, 3, 2, 3, 2, 3, 2), np.int32)
     array = on(device, x)
     odd, expected = array[::-1, ::2, :1, ::2, ::-1, :2, ::-1, ::2], x[::-1, ::2, :1, ::2, ::-1, :2, ::-1, ::2]
-    with launching(2):  # one makes it contiguous
+    with expect_launches(2):  # one makes it contiguous
         odd - 3
     for other, y in ((odd, expected), (odd[:, :1, :, :, :1], expected[:, :1, :, :, :1]), (3, 3)):
         assert_array_equal((odd - other).numpy(), expected - y, strict=True)
@@ -218,7 +218,7 @@ def test_numbers_on_both_sides(device, dtype, op):
             ours, theirs = ([pair[i] for i in sides] for pair in ((array, number), (x, number)))
             expected = outcome(lambda theirs=theirs: with_number(op, *theirs))
             if expected is TypeError:
-                with pytest.raises(TypeError, match="expected another dtype than bool"):
+                with pytest.raises(TypeError, match="expected a dtype other than bool"):
                     op(*ours)
                 continue
             result = op(*ours)
@@ -229,7 +229,7 @@ def test_numbers_on_both_sides(device, dtype, op):
 def test_a_number_takes_no_memory_and_no_copy(device):
     x = on(device, numbered((100,), np.float32))
     before = _core.allocations()
-    with launching(1):
+    with expect_launches(1):
         y = x * 2
     assert _core.allocations() == before + 1
     assert_array_equal(y.numpy(), 2 * numbered((100,), np.float32))
@@ -331,7 +331,7 @@ def test_in_place_takes_no_memory(device):
     array = on(device, numbered((4, 4), np.float32))
     _core.fail_allocation(1)
     try:
-        with launching(2):
+        with expect_launches(2):
             array += array
             array *= 2
         assert _core.fail_allocation(0) == 1
@@ -378,7 +378,7 @@ MIXED = [*ARITHMETIC, *COMPARISONS, *IN_PLACE, operator.matmul, operator.imatmul
 def test_operators_do_not_mix_with_numpy_arrays(device, op, shape):
     x, other = on(device, numbered((3, 3), np.float32)), numbered(shape, np.float32)
     for left, right in ((x, other), (other, x)):
-        with launching(0), pytest.raises(TypeError, match=r"asarray\(\) and \.numpy\(\) convert"):
+        with expect_launches(0), pytest.raises(TypeError, match=r"asarray\(\) and \.numpy\(\) convert"):
             op(left, right)
     assert_array_equal(x.numpy(), numbered((3, 3), np.float32))
     assert_array_equal(other, numbered(shape, np.float32))
@@ -393,7 +393,7 @@ def test_operators_reject_other_types(device, op):
             sides.pop()
         for operands in sides:
             with (
-                launching(0),
+                expect_launches(0),
                 pytest.raises(
                     TypeError,
                     match=r"unsupported operand|concatenate|not supported between|can be an index|[=!]=: exp",
@@ -426,7 +426,7 @@ def test_operators_stay_on_one_device(device, op):
 )
 def test_other_ufuncs_refuse_an_array(device, call):
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(TypeError, match=r"numpy\.\w+: does not accept a smemkit.Array; asarray\(\) and \.numpy"),
     ):
         call(smemkit.zeros(3, device=device))

@@ -682,7 +682,7 @@ def test_plot():
     assert alone.get_suptitle() == "the CPU device: no peer to compare with"
     assert [bar.get_width() for bar in alone.axes[0].patches] == [3.0]
     executor = figures.plot([Row("executor", "sum", "n = 1", us=3.0)], "cpu")
-    assert executor.get_suptitle() == "cpu: the times of the CPU device, and no GPU's"
+    assert executor.get_suptitle() == "cpu: the times of the CPU device, not a GPU's"
     assert figures.plot([], "a GPU")._repr_png_().startswith(b"\x89PNG")
 
 
@@ -693,10 +693,10 @@ def test_without_nvcc_the_libraries_are_left_out(monkeypatch):
     monkeypatch.setattr(native, "find_nvcc", lambda: (_ for _ in ()).throw(_core.Error("there is no nvcc here")))
     for name in ("torch", "cupy"):  # they would look for the GPU
         monkeypatch.setitem(sys.modules, name, None)
-    said = []
-    found = peers.find_peers(LikeAGpu("cpu"), said.append)
+    messages = []
+    found = peers.find_peers(LikeAGpu("cpu"), messages.append)
     assert "numpy" in found and "cublas" not in found
-    assert said[-1] == "without cublas and cub: there is no nvcc here"
+    assert messages[-1] == "without cublas and cub: there is no nvcc here"
 
 
 def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
@@ -713,11 +713,11 @@ def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_cublas_and_cub_compute_what_they_are_asked(device):
-    said = []
-    found = peers.find_peers(smemkit.Device(device), said.append)
+def test_cublas_and_cub_compute_what_is_requested(device):
+    messages = []
+    found = peers.find_peers(smemkit.Device(device), messages.append)
     if "cublas" not in found:
-        pytest.skip(str(said))
+        pytest.skip(str(messages))
     for op, shape, dtype, axis in (
         ("matmul", (33, 20, 40), "float32", None),
         ("matmul", (64, 32, 40), "float16", None),
@@ -747,8 +747,8 @@ def test_cublas_and_cub_compute_what_they_are_asked(device):
 
 def test_experiments_are_recorded(monkeypatch):
     """The suite `hierarchy`: a row per number that an experiment measures; an experiment that fails is listed."""
-    one = smemkit.lab.carveout("cpu")
-    measured = replace(one, rows=tuple(row | {"seconds": 2e-6} for row in one.rows))
+    experiment = smemkit.lab.carveout("cpu")
+    measured = replace(experiment, rows=tuple(row | {"seconds": 2e-6} for row in experiment.rows))
 
     def fails(device):
         raise ValueError("no such memory")
@@ -761,7 +761,7 @@ def test_experiments_are_recorded(monkeypatch):
     rows = run.measure(["hierarchy"])
     assert [(row.suite, row.op, row.us, row.unit, row.kernel) for row in rows] == [
         ("hierarchy", "carveout", pytest.approx(2), None, None)
-    ] * len(one.rows)
+    ] * len(experiment.rows)
     assert (rows[1].case, rows[1].dtype) == ("8, 25", None)
     (failure,) = run.failures
     assert "no such memory" in failure

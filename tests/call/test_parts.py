@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from cases import (
     each_kernel,
+    expect_launches,
     in_threads,
     integers,
     is_poison,
-    launching,
     numbered,
     on,
     parts_of,
@@ -282,11 +282,11 @@ def test_columns_are_split_into_chunks(device, kernel):
 def test_rows_are_split_into_parts(device):
     x = random((100, 1024), "float32")
     for kernel in (None, "single_pass"):
-        with parts_of(4096), launching(100):
+        with parts_of(4096), expect_launches(100):
             smemkit.sum(x, 1, kernel=kernel, device=device)
-        with parts_of(x.nbytes), launching(1):
+        with parts_of(x.nbytes), expect_launches(1):
             smemkit.sum(x, 1, kernel=kernel, device=device)
-        with parts_of(x.nbytes - 1), launching(2):
+        with parts_of(x.nbytes - 1), expect_launches(2):
             smemkit.sum(x, 1, kernel=kernel, device=device)
 
 
@@ -397,7 +397,7 @@ def test_arrays_are_made_in_parts(device, layout):
 def test_device_arrays_are_not_split(device):
     x = on(device, random((90, 70), "float32"))
     expected = smemkit.sum(x, 0).numpy(), smemkit.transpose(x).numpy(), (x @ x[:70]).numpy()
-    with parts_of(1), launching(3):
+    with parts_of(1), expect_launches(3):
         results = smemkit.sum(x, 0), smemkit.transpose(x), x @ x[:70]
     for result, whole in zip(results, expected, strict=True):
         assert_same_bits(result.numpy(), whole)
@@ -406,7 +406,7 @@ def test_device_arrays_are_not_split(device):
 @pytest.mark.parametrize("n", PARTS)
 def test_operations_that_are_never_split(device, n):
     x = random((90, 70), "float32")
-    with parts_of(n), launching(2):
+    with parts_of(n), expect_launches(2):
         assert_array_equal(smemkit.add_one(x, device=device), x + np.float32(1))
         assert_array_equal(smemkit.reverse(x.ravel(), device=device), x.ravel()[::-1])
 
@@ -807,7 +807,7 @@ def test_eight_threads_call_in_parts(device):
         lambda x, **o: smemkit.convert(x[::-1, ::2], "int8", device=device, **o),
     ]
     with parts_of(WHOLE):
-        expected = [[call(one) for call in calls] for one in x]
+        expected = [[call(matrix) for call in calls] for matrix in x]
 
     def work(i):
         for iteration in range(4):

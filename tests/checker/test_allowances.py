@@ -69,12 +69,12 @@ def test_a_kernel_and_its_header(tmp_path):
     header = "__device__ float left(const float *s) { return s[threadIdx.x - 1]; }"
     source = '#include "left.cuh"\n__global__ void k(float *y) { __shared__ float s[64]; s[threadIdx.x] = 1;'
     (tmp_path / "k.cu").write_text(f"{source}\n    if (threadIdx.x) y[threadIdx.x] = left(s); }}\n")
-    kernel, places = None, []
+    kernel, locations = None, []
     for text in (header, f"{header}  {ALLOW}"):
         (tmp_path / "left.cuh").write_text(text)
         kernel = smemkit.Kernel(str(tmp_path / "k.cu"))
         report = smemkit.check(kernel[1, 64], smemkit.zeros(64, "float32", device="cpu"))
-        places.append([fault.location for fault in report.faults])
-    assert places == [[f"{tmp_path / 'left.cuh'}:1"], []]
+        locations.append([fault.location for fault in report.faults])
+    assert locations == [[f"{tmp_path / 'left.cuh'}:1"], []]
     assert report.ok
     assert sorted(kernel.sources) == [str(tmp_path / "k.cu"), str(tmp_path / "left.cuh")]

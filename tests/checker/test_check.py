@@ -501,5 +501,5 @@ def test_guards_that_cannot_be_restored_are_an_error(tmp_path):
     plain = run_python("-c", READS_GUARDS, SMEMKIT_DEVICE="cpu")
     refused = run_python("-c", READS_GUARDS, SMEMKIT_DEVICE="cpu", LD_PRELOAD=str(shim))
     assert plain.stdout.splitlines() == ["out_of_bounds"] * 2, plain.stderr
-    said = ["refuses to protect the guard pages" in line for line in refused.stdout.splitlines()]
-    assert said == [True] * 2, refused.stderr
+    refusals = ["refuses to protect the guard pages" in line for line in refused.stdout.splitlines()]
+    assert refusals == [True] * 2, refused.stderr

@@ -45,7 +45,7 @@ def test_random_completion_depends_on_the_seed():
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
-def test_unfinished_copies_are_told(completion):
+def test_unfinished_copies_are_reported(completion):
     report = check("__pipeline_commit();", completion=completion)
     (fault,) = report.faults
     assert (fault.kind, fault.severity, fault.title) == ("leak", "warning", "unfinished copy")
@@ -56,7 +56,7 @@ def test_unfinished_copies_are_told(completion):
     assert report.ok
 
 
-def test_a_leak_is_not_told_beside_the_race_it_causes():
+def test_a_leak_is_not_reported_beside_the_race_it_causes():
     assert kinds(check("__syncthreads(); y[t] = s[63 - t];")) == {"race"}
 
 
@@ -134,7 +134,7 @@ def test_a_wait_for_the_phase_before_is_too_early_or_too_late():
     body = "all.wait_parity(1); y[t] = s[63 - t];"
     late, early = (check_mbarrier(body, completion, "serial", 0) for completion in ("late", "early"))
     assert kinds(late) == {"race"}
-    assert "hang" in kinds(early) | {one.kind for fault in early.faults for one in fault.knock_on}
+    assert "hang" in kinds(early) | {consequence.kind for fault in early.faults for consequence in fault.knock_on}
 
 
 def test_an_arrival_is_made_early():

@@ -50,7 +50,7 @@ def test_fault_is_found_at_its_line(case, order, monkeypatch):
         there = there or here
     report = case.check(**({"schedule": "random", "seed": 1} if order == "random" else {}))
     assert not report.ok
-    folded = [one for fault in report.faults for one in fault.knock_on]
+    folded = [consequence for fault in report.faults for consequence in fault.knock_on]
     faults = [*report.faults, *folded]
     for fault in faults:
         assert fault.line in case.marks, report

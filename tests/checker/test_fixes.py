@@ -57,8 +57,8 @@ def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
     assert all(fault.fix for fault in report.faults), report
     if mechanical:
         after = fixed_check(case, report)
-        others = set(case.fault[1:])  # kinds of faults that the file names beside the one that is mended
-        assert {one.kind for one in after.faults if one.severity == "error"} <= others, f"{report}\n{after}"
+        others = set(case.fault[1:])  # kinds of faults that the file names besides the one that is fixed
+        assert {fault.kind for fault in after.faults if fault.severity == "error"} <= others, f"{report}\n{after}"
 
 
 FLOATS = (np.zeros(8192, np.float32),)
@@ -183,7 +183,7 @@ def test_divergent_shuffle_is_about_lanes_and_not_barriers_of_the_block():
     assert check_fixed(source, report).ok
 
 
-def test_missing_dynamic_shared_memory_is_told_to_be_passed():
+def test_a_launch_with_too_little_dynamic_shared_memory_is_given_the_bytes():
     source = """__global__ void k(float *x)
 {
     extern __shared__ float s[];
@@ -200,7 +200,7 @@ def test_missing_dynamic_shared_memory_is_told_to_be_passed():
     assert check(source, shared=fault.fix.shared_bytes).ok
 
 
-def test_early_return_is_told_from_a_divergent_barrier():
+def test_early_return_is_distinguished_from_a_divergent_barrier():
     source = """__global__ void k(float *x)
 {
     if (threadIdx.x >= 50)
@@ -278,7 +278,7 @@ def test_interleaved_branches_are_divergent_and_not_misaligned():
         assert "past the start of a sector" not in line.advice
 
 
-def test_verdict_says_how_many_blocks_it_rests_on():
+def test_verdict_says_how_many_blocks_it_is_based_on():
     source = "__global__ void k(float *x) { x[blockIdx.x] = 1; }"
     assert check(source, grid=4000, block=1).headline.startswith("no faults in 16 of 4,000 blocks")
     assert check(source, grid=7, block=1).headline.startswith("no faults in 7 blocks")
@@ -289,7 +289,7 @@ def test_json_has_the_fix():
     found = json.loads(json.dumps(report.to_dict()))["launches"][0]["faults"]
     assert found[0]["edits"][0].keys() == {"file", "line", "kind", "text"}
     assert found[0]["rule"].startswith("race-")
-    assert all(isinstance(one["knock_on"], list) for one in found)
+    assert all(isinstance(fault["knock_on"], list) for fault in found)
 
 
 def test_edits_of_several_fixes_are_applied_together():
@@ -311,7 +311,7 @@ def bounds_faults(body, *arguments, parameters="const unsigned *x, float *y"):
 
 
 @pytest.mark.parametrize("length", [64, 4, 1])
-def test_a_thread_goes_on_after_a_read_out_of_bounds(length):
+def test_a_thread_continues_after_a_read_out_of_bounds(length):
     """Beside the array, and in the guard pages around it."""
     body = "int j = x[threadIdx.x + 4096];\ny[j] = 1;"
     report, faults = bounds_faults(body, np.zeros(length, np.uint32), np.zeros(64, np.float32))
@@ -363,7 +363,7 @@ def test_a_wait_for_poison_is_folded_under_the_read(body):
     kernel = smemkit.Kernel(source)["k"]
     report = smemkit.check(kernel[1, 32], np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert {fault.kind for fault in report.faults} == {"out_of_bounds"}, report
-    waits = [one for fault in report.faults for one in fault.knock_on]
+    waits = [consequence for fault in report.faults for consequence in fault.knock_on]
     assert len(waits) == 1 or (not waits and body[0] != "a flag")
     for wait in waits:
         assert wait.kind == "hang"
@@ -399,7 +399,7 @@ def test_a_copy_that_is_read_too_early_is_one_fault(name):
     """Also where another thread's copy is complete by then: it stands where it was issued, before the read."""
     report = read(TESTS / "faulty" / f"{name}.cu").check()
     (fault,) = report.faults
-    assert {one.hazard for one in (fault, *fault.knock_on)} == {"RAW"}, report
+    assert {related.hazard for related in (fault, *fault.knock_on)} == {"RAW"}, report
 
 
 def test_fixes_of_copies_do_not_edit_comments():

@@ -1,4 +1,4 @@
-"""The life of an mbarrier: init, use, inval. What is out of order is told with both lines, in each spelling."""
+"""Uses of an mbarrier: init, use, inval. A wrong order is reported with both lines, in each spelling."""
 
 import re
 
@@ -54,7 +54,7 @@ def line(text, mark):
     return text[: text.index(mark)].count("\n") + 1
 
 
-LIVES = {  # a mistake: its code, what is told, and a word of the advice
+LIVES = {  # a mistake: its code, the expected message, and a word of the advice
     "initialised twice": (
         *(INIT + SYNC + INIT.replace(";", "; // HERE", 1), "without mbarrier.inval in between"),
         "Let one thread initialise",
@@ -74,17 +74,17 @@ LIVES = {  # a mistake: its code, what is told, and a word of the advice
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("life", LIVES)
 @pytest.mark.covering
-def test_what_is_out_of_order_is_told_with_both_lines(life, spelling, schedule, seed):
-    body, told, advice = LIVES[life]
+def test_what_is_out_of_order_is_reported_with_both_lines(life, spelling, schedule, seed):
+    body, expected, advice = LIVES[life]
     text = source(body, spelling)
     first = SPELLINGS[spelling]["init" if "twice" in life and "init" in life else "inval"]
     lines = (line(text, "// HERE"), line(text, first))
     if first == "object.~barrier()":
-        told, advice = "of a cuda::barrier that thread (5, 0, 0) has destroyed", "Destroy the cuda::barrier"
+        expected, advice = "of a cuda::barrier that thread (5, 0, 0) has destroyed", "Destroy the cuda::barrier"
         lines = (None if "twice" in life else lines[0], None)  # a destructor does not know its caller's line
     (fault,) = check(body, spelling, schedule, seed).faults
     assert (fault.kind, fault.title) == ("barrier", "mbarrier")
-    assert told in fault.message
+    assert expected in fault.message
     assert (fault.line, fault.other_line) == lines
     assert advice in fault.fix
 
@@ -113,19 +113,19 @@ def test_a_use_that_no_barrier_orders_after_the_init_is_a_race(spelling, schedul
     ],
 )
 @pytest.mark.covering(2)
-def test_a_use_without_init_is_told(use, schedule, seed):
+def test_a_use_without_init_is_reported(use, schedule, seed):
     report = check(use, schedule=schedule, seed=seed)
     assert {fault.kind for fault in report.faults} - {"race", "uninitialised"} == {"barrier"}, report
     (fault,) = (fault for fault in report.faults if fault.kind == "barrier")
     assert "of an mbarrier that is not initialised at" in fault.message
 
 
-def test_a_use_without_init_is_told_by_a_run():
+def test_a_use_without_init_is_reported_by_a_run():
     with pytest.raises(smemkit.Error, match=r"mbarrier\.arrive of an mbarrier that is not initialised at kernel"):
         smemkit.Kernel(source("{arrive};"))[1, 64](np.zeros(64, np.int32))
 
 
-def test_memory_that_data_have_overwritten_is_told():
+def test_memory_that_data_have_overwritten_is_reported():
     body = INIT + SYNC + "    if (t < 4)\n        b[t] = t;\n" + SYNC + "    {arrive};\n"
     (fault,) = check(body).faults
     assert "whose memory has been overwritten since thread (0, 0, 0) initialised it" in fault.message
@@ -216,14 +216,14 @@ def test_a_wait_for_the_phase_before_is_named_with_the_race_that_it_allows(parit
     assert {fault.kind for fault in report.faults} == {"race"}, report  # an endless wait is folded under it
     fault = report.faults[0]
     assert (fault.hazard, fault.line, fault.other_line) == ("RAW", line(text, "// READ"), line(text, "// WRITE"))
-    wait, told = line(text, "// WAIT"), re.search(r"while phase (\d) of its mbarrier was not", fault.message)
+    wait, found = line(text, "// WAIT"), re.search(r"while phase (\d) of its mbarrier was not", fault.message)
     assert f"the wait at line {wait} returned at once" in fault.message
-    assert int(told[1]) in phases
-    assert f"Line {wait} waits for parity {1 - int(told[1])} in phase {told[1]}" in fault.fix
+    assert int(found[1]) in phases
+    assert f"Line {wait} waits for parity {1 - int(found[1])} in phase {found[1]}" in fault.fix
     assert "PTX ISA, mbarrier.test_wait" in fault.fix
 
 
-def test_an_endless_wait_for_the_wrong_parity_is_told_with_its_call():
+def test_an_endless_wait_for_the_wrong_parity_is_reported_with_its_call():
     text, report = check_phases(65, "i % 2")
     (fault,) = report.faults
     assert fault.kind == "hang"
@@ -245,4 +245,4 @@ def test_too_small_a_count_is_named_with_the_race_that_it_allows():
 def test_two_inits_at_one_line_are_one_fault():
     (fault,) = check("{init};\n" + SYNC).faults
     assert fault.line == fault.other_line
-    assert {one.kind for one in fault.knock_on} <= {"race"}
+    assert {consequence.kind for consequence in fault.knock_on} <= {"race"}

@@ -1,4 +1,4 @@
-"""Misuse of named barriers is told with both lines and with advice."""
+"""Misuse of named barriers is reported with both lines and with advice."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SYNC = 'asm volatile("bar.sync {};" ::: "memory");'
 ARRIVE = 'asm volatile("bar.arrive {};" ::: "memory");'
 NOT_ORDERED = "nothing orders it after all arrivals of that phase"
 GROUPS = "a named barrier of its own, with a number from 1 to 15"
-CASES = {  # what the first and the last two warps do; what is told, where, a word of the advice
+CASES = {  # what the first and the last two warps do; the expected message, where, a word of the advice
     "one id for groups of two sizes": (
         *(SYNC.format("1, 96"), SYNC.format("1, 64")),
         *("barrier 1 for ", "but for ", {7, 9}, "a barrier of its own"),
@@ -52,14 +52,14 @@ CASES = {  # what the first and the last two warps do; what is told, where, a wo
 @pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.covering(4)
-def test_misuse_is_told_with_both_lines(case, schedule, seed):
-    first, last, told, rest, lines, advice = CASES[case]
+def test_misuse_is_reported_with_both_lines(case, schedule, seed):
+    first, last, expected, rest, lines, advice = CASES[case]
     launch = smemkit.Kernel(KERNEL % (first, last))[1, 128]
     report = smemkit.check(launch, np.zeros(128, np.int32), schedule=schedule, seed=seed)
     assert {(fault.kind, fault.title) for fault in report.faults} == {("barrier", "named barrier")}
-    (fault,) = (one for one in report.faults if {one.line, one.other_line} - {None} == lines)
+    (fault,) = (fault for fault in report.faults if {fault.line, fault.other_line} - {None} == lines)
     late = NOT_ORDERED in fault.message  # the first group has passed
-    assert (told in fault.message and rest in fault.message) or (rest and late)
+    assert (expected in fault.message and rest in fault.message) or (rest and late)
     assert (GROUPS if late else advice) in fault.fix
 
 

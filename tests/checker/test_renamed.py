@@ -51,10 +51,16 @@ def reordered(text):
 
 def verdict(case):
     """The faults, with the marks of their lines."""
-    faults = [one for fault in case.check().faults for one in (fault, *fault.knock_on)]
+    faults = [related for fault in case.check().faults for related in (fault, *fault.knock_on)]
     return Counter(
-        (one.kind, one.hazard, one.severity, one.rule, frozenset(map(case.marks.get, (one.line, one.other_line))))
-        for one in faults
+        (
+            fault.kind,
+            fault.hazard,
+            fault.severity,
+            fault.rule,
+            frozenset(map(case.marks.get, (fault.line, fault.other_line))),
+        )
+        for fault in faults
     )
 
 

@@ -102,18 +102,18 @@ def test_every_fault_has_a_meaning_and_a_fix(fault, words):
 
 
 def test_a_race_of_a_line_with_itself():
-    one = fault("race", 13, other_line=13, hazard="WAW", threads=((1, 0, 0), (0, 0, 0)))
-    text = flat(report(halo([one])))
+    race = fault("race", 13, other_line=13, hazard="WAW", threads=((1, 0, 0), (0, 0, 0)))
+    text = flat(report(halo([race])))
     assert "◂ thread (1, 0, 0) writes, thread (0, 0, 0) wrote" in text
-    assert "if (threadIdx.x == 0)" in one.fix
+    assert "if (threadIdx.x == 0)" in race.fix
 
 
 def test_a_race_between_blocks_names_both():
-    one = replace(RACE, other_block=(1, 0, 0))
-    text = flat(report(halo([one])))
+    race = replace(RACE, other_block=(1, 0, 0))
+    text = flat(report(halo([race])))
     assert " thread (3, 0, 0) of block (1, 0, 0) wrote" in text
     assert " thread (4, 0, 0) of block (0, 0, 0) reads" in text
-    assert "__syncthreads" not in one.fix
+    assert "__syncthreads" not in race.fix
 
 
 def test_advice_for_a_line_is_printed_once():
@@ -124,8 +124,8 @@ def test_advice_for_a_line_is_printed_once():
 
 
 def test_a_race_between_two_files():
-    one = replace(RACE, other_file="tile.h", other_line=3)
-    text = flat(Report((halo([one]),), 1.0, {KERNEL: "a\n" * 20, "tile.h": "x\ny\nz = tile[0];\n"}))
+    race = replace(RACE, other_file="tile.h", other_line=3)
+    text = flat(Report((halo([race]),), 1.0, {KERNEL: "a\n" * 20, "tile.h": "x\ny\nz = tile[0];\n"}))
     assert "▸ 3 │ z = tile[0]; ◂ thread (3, 0, 0) wrote" in text
 
 
@@ -204,7 +204,7 @@ def hostile_report():
         32,
         variable=HOSTILE_TEXT,
     )
-    one = replace(
+    hostile = replace(
         RACE,
         file=HOSTILE_TEXT,
         line=123456,
@@ -216,7 +216,7 @@ def hostile_report():
     nameless = LineReport("", 0, "", "global", "load", 0)
     notes = (HOSTILE_TEXT, "漢" * 200)
     launch = LaunchReport(
-        HOSTILE_TEXT, (2**31 - 1, 65535, 65535), (1024, 1, 1), 0, 1, 2**62, (line, nameless), (one,), notes
+        HOSTILE_TEXT, (2**31 - 1, 65535, 65535), (1024, 1, 1), 0, 1, 2**62, (line, nameless), (hostile,), notes
     )
     return Report((launch, launch), 1e-9)
 
@@ -254,11 +254,20 @@ def test_repr_is_short():
 
 
 def test_it_is_frozen_and_can_be_copied():
-    one = report(halo())
+    result = report(halo())
     with pytest.raises(AttributeError):
-        one.seconds = 2
-    for duplicate in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one)):
-        assert (str(duplicate), duplicate.launches, duplicate.seconds) == (str(one), one.launches, one.seconds)
+        result.seconds = 2
+    for duplicate in (
+        copy.copy(result),
+        copy.deepcopy(result),
+        pickle.loads(pickle.dumps(result)),
+        replace(result),
+    ):
+        assert (str(duplicate), duplicate.launches, duplicate.seconds) == (
+            str(result),
+            result.launches,
+            result.seconds,
+        )
 
 
 def test_pytest_shows_the_whole_report(tmp_path):
@@ -274,10 +283,10 @@ def test_pytest_shows_the_whole_report(tmp_path):
 
 
 def test_former_names_of_a_fault_warn():
-    one = Fault("race", 3, file="k.cu", hazard="RAW")
-    for name, former, text in (("location", "place", "k.cu:3"), ("fix", "remedy", one.fix)):
+    race = Fault("race", 3, file="k.cu", hazard="RAW")
+    for name, former, text in (("location", "place", "k.cu:3"), ("fix", "remedy", race.fix)):
         with pytest.warns(DeprecationWarning, match=f"Fault.{former}: it is now called {name}"):
-            assert getattr(one, former) == getattr(one, name) == text
+            assert getattr(race, former) == getattr(race, name) == text
 
 
 # ---- JSON ----
@@ -302,13 +311,13 @@ def test_to_dict_is_json_and_keeps_its_keys():
     ]
     assert (line["wavefronts"], line["example"][1]) == (1048576, 128)
     assert line["advice"].endswith("pad the row to 33")
-    one = found["launches"][1]["faults"][0]
-    assert list(one) == [
+    first = found["launches"][1]["faults"][0]
+    assert list(first) == [
         *("kind", "line", "other_line", "block", "threads", "variable", "message", "file", "other_file", "text"),
         *("hazard", "warp_synchronous", "count", "other_block", "severity", "fix", "knock_on", "cause", "allowed"),
         *("meaning", "remedy", "rule", "edits", "shared_bytes"),
     ]
-    assert one["threads"] == [[4, 0, 0], [3, 0, 0]]
+    assert first["threads"] == [[4, 0, 0], [3, 0, 0]]
 
 
 def test_numpy_scalars_become_json():
@@ -375,9 +384,9 @@ def test_html_has_the_source_and_its_numbers():
 
 def test_html_has_the_faults():
     text = flat("".join(read(report(halo())._repr_html_()).text))
-    for one in FAULTS:
-        assert one.meaning in text
-        assert one.fix in text
+    for each in FAULTS:
+        assert each.meaning in text
+        assert each.fix in text
     assert "◂ thread (3, 0, 0) wrote" in text
 
 

@@ -163,15 +163,15 @@ def test_a_baseline_of_misuse_is_not_written(fakes, project, capsys):
 def test_options_replace_those_of_smemkit_toml(fakes):
     line = ["--blocks", "all", "--seed", "3", "--schedule", "random", "-DX=1", "--fail-on", "race"]
     main(["check", "--jobs", "1", *line])
-    for one in fakes.asked:
-        assert (one.blocks, one.seed, one.schedule, one.option, one.fail_on) == (
+    for check in fakes.asked:
+        assert (check.blocks, check.seed, check.schedule, check.option, check.fail_on) == (
             "all",
             3,
             "random",
             ("-DX=1",),
             "race",
         )
-        assert (one.grid, one.block, one.arg) == ("1", "64", ("float[64]",))
+        assert (check.grid, check.block, check.arg) == ("1", "64", ("float[64]",))
 
 
 @pytest.mark.parametrize("name", ["kernel", "grid", "block", "cluster", "shared", "arg"])
@@ -182,7 +182,7 @@ def test_launches_are_either_here_or_there(fakes, capsys, name):
 
 def test_several_files_have_one_launch(fakes):
     assert main(["check", "src/racy.cu", "src/fine.cu", "--grid", "4", "--block", "256", "--jobs", "1"]) == 1
-    assert [(one.file, one.grid) for one in fakes.asked] == [("src/racy.cu", "4"), ("src/fine.cu", "4")]
+    assert [(check.file, check.grid) for check in fakes.asked] == [("src/racy.cu", "4"), ("src/fine.cu", "4")]
 
 
 def test_output_goes_to_a_file_and_the_text_to_the_terminal(fakes, project, capsys):
@@ -191,7 +191,7 @@ def test_output_goes_to_a_file_and_the_text_to_the_terminal(fakes, project, caps
     assert capsys.readouterr().out.startswith("✗ 1 finding that fails")
 
 
-def test_mistakes_in_smemkit_toml_are_told_in_its_words(project, capsys):
+def test_mistakes_in_smemkit_toml_are_reported_in_its_words(project, capsys):
     (project / "smemkit.toml").write_text(TOML.replace('["float[64]"]', '["floot[64]"]'))
     assert main(["check", "--jobs", "1"]) == 2
     error = capsys.readouterr().err
@@ -221,10 +221,10 @@ def test_version(capsys):
 def test_outcomes_are_in_the_order_of_the_checks(tmp_path):
     """In two processes, which refuse the files: they are not there."""
     checks = [Check(str(tmp_path / f"{number % 3}.cu"), grid=str(number), block="1") for number in range(1, 8)]
-    assert list(parallel.run_checks(checks, 2)) == [results.run_check(one) for one in checks]
+    assert list(parallel.run_checks(checks, 2)) == [results.run_check(check) for check in checks]
 
 
-def test_a_process_that_dies_is_told(monkeypatch):
+def test_a_process_that_dies_is_reported(monkeypatch):
     def run_check(asked):
         if asked.file == "deadly.cu":
             os._exit(1)

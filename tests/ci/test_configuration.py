@@ -57,7 +57,7 @@ def test_defaults_are_of_every_check_that_does_not_say_otherwise(tmp_path):
     text += '[[check]]\nfile = ["a.cu", "b.cu"]\n[[check]]\nfile = "c.cu"\ngrid = 1\nfail_on = "none"\n'
     checks, baseline = read(tmp_path, text)
     assert baseline == str(tmp_path / "known.json")
-    assert [(one.file[-4:], one.grid, one.block, one.blocks, one.fail_on) for one in checks] == [
+    assert [(check.file[-4:], check.grid, check.block, check.blocks, check.fail_on) for check in checks] == [
         ("a.cu", "2,2", "32", "3", "race"),
         ("b.cu", "2,2", "32", "3", "race"),
         ("c.cu", "1", "32", "3", "none"),

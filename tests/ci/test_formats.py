@@ -40,7 +40,7 @@ def test_one_launch_is_its_report():
     assert write("text", judge([FAULTY])) == str(FAULTY.report)
 
 
-def test_what_fails_beside_faults_is_told():
+def test_what_fails_beside_faults_is_reported():
     text = write("text", judge([CLEAN]))
     assert (
         text
@@ -61,7 +61,7 @@ def test_several_launches_have_a_line_each():
     assert "  ✗ race (RAW) at kernel.cu:10, s[3], block (0, 0, 0), seen 255 times" in lines
 
 
-def test_a_baseline_is_told():
+def test_a_baseline_is_reported():
     known = Verdict((Judged(FAULTY, (), FAULTY.findings),), gone=2)
     text = write("text", known)
     assert text.endswith("10 findings known by the baseline\n2 findings of the baseline gone; --update-baseline "
@@ -112,7 +112,7 @@ def test_sarif_has_every_finding():
     run = json.loads(write("sarif", ALL))["runs"][0]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert rules == list(FINDING_TITLES)
-    assert len(run["results"]) == sum(len(one.outcome.findings) for one in ALL.judged)
+    assert len(run["results"]) == sum(len(judged.outcome.findings) for judged in ALL.judged)
     assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
     assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == ERROR.message
 
@@ -121,8 +121,8 @@ def test_sarif_locates_both_accesses_of_a_race():
     result = sarif_results(judge([outcome("b.cu", report(halo([RACE])))]))[0]
     assert (result["ruleId"], result["level"]) == ("race", "error")
     assert result["message"]["text"].startswith("race (RAW): thread (4, 0, 0) reads s[3]")
-    place, other = (result[key][0]["physicalLocation"] for key in ("locations", "relatedLocations"))
-    assert (place["artifactLocation"]["uri"], place["region"], other["region"]) == (
+    location, other = (result[key][0]["physicalLocation"] for key in ("locations", "relatedLocations"))
+    assert (location["artifactLocation"]["uri"], location["region"], other["region"]) == (
         *("kernel.cu", {"startLine": 10}, {"startLine": 6}),
     )
 
@@ -145,11 +145,11 @@ def test_sarif_levels():
 def test_a_finding_keeps_its_fingerprint_when_lines_move():
     moved = [replace(finding, line=99) for finding in FAULTY.findings]
     first, second = (
-        [result["partialFingerprints"] for result in sarif_results(Verdict((Judged(one, ()),)))]
-        for one in (FAULTY, replace(FAULTY, findings=tuple(moved)))
+        [result["partialFingerprints"] for result in sarif_results(Verdict((Judged(outcome, ()),)))]
+        for outcome in (FAULTY, replace(FAULTY, findings=tuple(moved)))
     )
     assert first == second
-    assert len({one["smemkit/v1"] for one in first}) > 1
+    assert len({fingerprint["smemkit/v1"] for fingerprint in first}) > 1
 
 
 # ---- GitHub Actions ----

@@ -216,7 +216,7 @@ def test_lines_stay():
             'asm("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0}, {%0}, {%0}, {%0}, %0, 0;" :);',
             "inline PTX `mma.sp.sync.aligned.m16n8k16",
         ),
-        ('asm("L: trap; L: trap;");', "`L` a label of two places"),
+        ('asm("L: trap; L: trap;");', "`L` a label at two positions"),
     ],
 )
 def test_refusals(source, message):

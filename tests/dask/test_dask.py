@@ -1,4 +1,4 @@
-"""smemkit.dask beside the plain operations: chunks of NumPy and of Array, on Dask's own schedulers."""
+"""smemkit.dask compared with the plain operations: chunks of NumPy and of Array, on Dask's own schedulers."""
 
 import copy
 import pickle
@@ -118,7 +118,7 @@ def test_transposes_of_random_arrays(device, kind):
 
 def test_keywords_are_those_of_the_plain_operations(device):
     x = np.arange(24, dtype=np.int32).reshape(4, 6)
-    lazy, place = da.from_array(x, chunks=(2, 3)), {"device": device}
+    lazy, on_device = da.from_array(x, chunks=(2, 3)), {"device": device}
     for op, options in (
         ("sum", {"dtype": "float32", "initial": 5}),
         ("sum", {"dtype": "int8"}),
@@ -132,16 +132,18 @@ def test_keywords_are_those_of_the_plain_operations(device):
         ("std", {"ddof": 1, "dtype": "float32"}),
         ("sum", {"split_every": 2}),
     ):
-        result = getattr(chunked, op)(lazy, **options, **place).compute()
+        result = getattr(chunked, op)(lazy, **options, **on_device).compute()
         options.pop("split_every", None)
-        expected = getattr(smemkit, op)(x, **options, **place)
+        expected = getattr(smemkit, op)(x, **options, **on_device)
         assert np.asarray(result).dtype == np.asarray(expected).dtype
         np.testing.assert_allclose(result, expected, rtol=1e-6)
     y = lazy.astype("int8")
-    assert chunked.matmul(y, y.T, dtype="int32", **place).dtype == np.int32
-    wide = chunked.matmul(y, y.T, dtype="int32", split_every=2, **place).compute()
+    assert chunked.matmul(y, y.T, dtype="int32", **on_device).dtype == np.int32
+    wide = chunked.matmul(y, y.T, dtype="int32", split_every=2, **on_device).compute()
     np.testing.assert_array_equal(wide, x @ x.T, strict=True)
-    np.testing.assert_array_equal(chunked.matmul(lazy, lazy.T, tile=8, **place).compute(), x @ x.T, strict=True)
+    np.testing.assert_array_equal(
+        chunked.matmul(lazy, lazy.T, tile=8, **on_device).compute(), x @ x.T, strict=True
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -240,7 +242,7 @@ def test_wrong_arguments_raise_at_once(call, error, message):
         call(raising())
 
 
-def test_errors_of_tasks_arrive_as_themselves():
+def test_errors_of_tasks_keep_their_types():
     x = da.ones((4, 4), chunks=2)
     with pytest.raises(smemkit.NoDeviceError, match="cuda:99"):
         chunked.sum(x, device="cuda:99").compute()

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from cases import Kernel, launching, run_python, small_problem
+from cases import Kernel, expect_launches, run_python, small_problem
 from numpy.testing import assert_array_equal
 from tiers import times
 
@@ -75,7 +75,7 @@ def test_default_device_is_per_thread(device):
 
 def test_host_kernels_ignore_the_default_device(device):
     (x, y), expected = small_problem("matmul", "float32")
-    with smemkit.Device(device), launching(1):
+    with smemkit.Device(device), expect_launches(1):
         assert_array_equal(smemkit.matmul(x, y, kernel="sequential"), expected)
 
 
@@ -274,7 +274,7 @@ def test_eight_threads_call_all_operations_at_once(device):
                 failures.append(error)
 
     workers = [threading.Thread(target=call, args=(i,)) for i in range(8)]
-    with launching(8 * rounds * len(problems)):
+    with expect_launches(8 * rounds * len(problems)):
         for worker in workers:
             worker.start()
         for worker in workers:

@@ -155,8 +155,10 @@ class Builder:
 @pytest.fixture(scope="session")
 def builder(request, tmp_path_factory):
     selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    wanted = [(one["toolchain"], one["program"]) for one in selected if "toolchain" in one and "program" in one]
-    wanted = [one for one in wanted if not TOOLCHAINS[one[0]].missing()]
+    wanted = [
+        (item["toolchain"], item["program"]) for item in selected if "toolchain" in item and "program" in item
+    ]
+    wanted = [item for item in wanted if not TOOLCHAINS[item[0]].missing()]
     builder = Builder(tmp_path_factory.mktemp("executor"), wanted)
     yield builder
     builder.pool.shutdown(cancel_futures=True)

@@ -182,7 +182,7 @@ def test_grid_barrier_with_non_resident_blocks():
         smemkit.Kernel(GRID_BARRIER)[16, 64],
         "14 blocks have not begun, because this device runs 2 at once",
     )
-    assert any(message in one for one in hangs(launch, "serial"))
+    assert any(message in hang for hang in hangs(launch, "serial"))
     with smemkit.Device("cpu"), pytest.raises(smemkit.Error, match=message):
         launch(np.zeros(1, np.int32))
     assert not hangs(smemkit.Kernel(GRID_BARRIER)[2, 64], "serial")

@@ -1,4 +1,4 @@
-// The named barrier of two warps is told to expect three.
+// The named barrier of two warps expects three.
 // topic: named barriers
 // launch: grid 1, block 96
 // arg x: int[96] = iota

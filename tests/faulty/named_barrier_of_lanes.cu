@@ -1,4 +1,4 @@
-// The named barrier is told the 48 threads that have work, but it counts whole warps.
+// The named barrier is given the 48 threads that have work, but it counts whole warps.
 // topic: named barriers
 // launch: grid 1, block 64
 // arg x: int[48] = iota

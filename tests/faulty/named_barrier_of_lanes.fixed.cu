@@ -1,4 +1,4 @@
-// The named barrier is told the threads of all warps that come to it.
+// The named barrier is given the threads of all warps that arrive at it.
 // topic: named barriers
 // launch: grid 1, block 64
 // arg x: int[48] = iota

@@ -1,4 +1,4 @@
-// One warp copies and one adds, and the pipeline is told which.
+// One warp copies and one adds, and the pipeline knows which.
 // topic: cuda::pipeline
 // launch: grid 1, block 64
 // arg x: float[2, 32] = random

@@ -1,4 +1,4 @@
-// The rows of the tile have one element of padding, which is no multiple of 16 bytes.
+// The rows of the tile have one element of padding, which is not a multiple of 16 bytes.
 // topic: tensor cores
 // launch: grid 1, block 32
 // arg a: half[256] = random

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.xdist_group("lab")
 TRUTH = Path(__file__).parents[1] / "checker" / "bank_truth.json"
 
 
-def rows(one, **wanted):
-    return [row for row in one.rows if all(row[key] == value for key, value in wanted.items())]
+def rows(experiment, **wanted):
+    return [row for row in experiment.rows if all(row[key] == value for key, value in wanted.items())]
 
 
-def ratio(one, claim):
-    row = one.rows[row_of(one, claim=claim)]
+def ratio(experiment, claim):
+    row = experiment.rows[row_of(experiment, claim=claim)]
     return row["recorded"] or row["mixed"]
 
 
@@ -159,8 +159,7 @@ def test_claims(experiment, claim):
 @pytest.mark.parametrize("experiment", ["banks"], indirect=True)
 def test_banks_agree_with_the_hardware(experiment):
     """The checker counts what the rule predicts, and the rule agrees with 240 accesses counted by an H200."""
-    one = experiment
-    known = [row for row in one.rows if row["wavefronts"] is not None]
+    known = [row for row in experiment.rows if row["wavefronts"] is not None]
     assert len(known) == len(list(bank_accesses())) == 46
     assert all((r["wavefronts"], r["conflicts"]) == (r["predicted"], r["predicted_conflicts"]) for r in known)
     truth = {}
@@ -177,6 +176,6 @@ def test_banks_agree_with_the_hardware(experiment):
 
 def test_the_claim_about_the_naive_transpose_is_what_its_sectors_say():
     """32 sectors per store and 4 per load, against 4 and 4: 4.5 times, of the 5.3 that its source has measured."""
-    (claim,) = [one for one in claims.CLAIMS if one.text == "transpose: naive / padded"]
+    (claim,) = [candidate for candidate in claims.CLAIMS if candidate.text == "transpose: naive / padded"]
     assert claims._counted_ratio(claim) == 4.5
     assert 1 < claim.claimed / 4.5 < 1.5

@@ -26,55 +26,55 @@ def test_the_curriculum_is_there():
 
 
 def test_forms(experiment):
-    one, name = experiment, experiment.name
+    name = experiment.name
     assert lab.EXPERIMENTS[name] is getattr(lab, name)
-    assert one.question.endswith("?")
-    text, html = str(one), one._repr_html_()
+    assert experiment.question.endswith("?")
+    text, html = str(experiment), experiment._repr_html_()
     assert max(map(len, text.splitlines())) <= 80
     flat = " ".join(text.split())
-    for part in (one.title, one.question, one.verdict):
+    for part in (experiment.title, experiment.question, experiment.verdict):
         assert " ".join(part.split()) in flat
-    assert one.title in html
-    assert html.count("<tr>") == len(one.rows) + 1
-    assert one.verdict in repr(one)
-    found = json.loads(json.dumps(one.to_dict()))
+    assert experiment.title in html
+    assert html.count("<tr>") == len(experiment.rows) + 1
+    assert experiment.verdict in repr(experiment)
+    found = json.loads(json.dumps(experiment.to_dict()))
     assert (found["schema"], found["version"], found["name"]) == ("smemkit.experiment", 1, name)
-    assert found["verdict"] == one.verdict
-    assert len(found["rows"]) == len(one.rows) > 2
+    assert found["verdict"] == experiment.verdict
+    assert len(found["rows"]) == len(experiment.rows) > 2
     assert {column["kind"] for column in found["columns"]} <= set(KINDS)
-    assert one.references
+    assert experiment.references
 
 
 def test_without_a_gpu_nothing_is_measured(experiment):
-    one = experiment
-    measured = [column.key for column in one.columns if column.kind == "measured"]
-    assert all(row[key] is None for row in one.rows for key in measured)
-    assert "measured: on" not in str(one)
-    if any(column.kind == "recorded" for column in one.shown):
-        assert "recorded: not here, but on NVIDIA H200" in " ".join(str(one).split())
+    measured = [column.key for column in experiment.columns if column.kind == "measured"]
+    assert all(row[key] is None for row in experiment.rows for key in measured)
+    assert "measured: on" not in str(experiment)
+    if any(column.kind == "recorded" for column in experiment.shown):
+        assert "recorded: not here, but on NVIDIA H200" in " ".join(str(experiment).split())
 
 
 def test_tables_with_all_columns_fit_a_terminal(experiment):
-    one = experiment
-    numbers = dict.fromkeys((c.key for c in one.columns if c.kind in ("measured", "recorded")), 123.4)
+    numbers = dict.fromkeys((c.key for c in experiment.columns if c.kind in ("measured", "recorded")), 123.4)
     for known in numbers.items(), []:
-        rows = tuple(row | dict(known) for row in one.rows)
-        assert max(map(len, str(replace(one, rows=rows)).splitlines())) <= 80
+        rows = tuple(row | dict(known) for row in experiment.rows)
+        assert max(map(len, str(replace(experiment, rows=rows)).splitlines())) <= 80
 
 
 # ---- a verdict follows from the rows ----
 
 
-def changed(one, index, **values):
+def changed(experiment, index, **values):
     """The verdict with other values in one row."""
-    rows = [dict(row) for row in one.rows]
+    rows = [dict(row) for row in experiment.rows]
     rows[index] |= values
-    return replace(one, rows=tuple(rows)).verdict
+    return replace(experiment, rows=tuple(rows)).verdict
 
 
-def row_of(one, **wanted):
+def row_of(experiment, **wanted):
     """The index of the row with these values."""
-    return next(i for i, row in enumerate(one.rows) if all(row[key] == value for key, value in wanted.items()))
+    return next(
+        i for i, row in enumerate(experiment.rows) if all(row[key] == value for key, value in wanted.items())
+    )
 
 
 # experiment → the row, the values to put there, and a word that the verdict gets
@@ -121,21 +121,21 @@ PERTURBED = [
 
 
 def test_a_verdict_follows_from_the_rows(experiment):
-    one, name = experiment, experiment.name
+    name = experiment.name
     cases = [case[1:] for case in PERTURBED if case[0] == name]
     assert cases
     for wanted, values, word in cases:
-        assert word not in one.verdict
-        assert word in changed(one, row_of(one, **wanted), **values), word
+        assert word not in experiment.verdict
+        assert word in changed(experiment, row_of(experiment, **wanted), **values), word
 
 
 def test_measured_times_decide_where_there_are_some(experiment):
-    one, name = experiment, experiment.name
-    keys = [column.key for column in one.columns if column.kind == "measured"]
-    rows = tuple(row | dict.fromkeys(keys, 10.0 + i) for i, row in enumerate(one.rows))
-    measured = replace(one, rows=rows)
+    name = experiment.name
+    keys = [column.key for column in experiment.columns if column.kind == "measured"]
+    rows = tuple(row | dict.fromkeys(keys, 10.0 + i) for i, row in enumerate(experiment.rows))
+    measured = replace(experiment, rows=rows)
     if keys and name not in ("reverse", "first_kernels"):  # these say nothing of times, or only of two rows
-        assert measured.verdict != one.verdict
+        assert measured.verdict != experiment.verdict
     if keys:
         assert "measured: on" in str(measured)
 

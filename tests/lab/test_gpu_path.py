@@ -75,22 +75,22 @@ pytestmark = pytest.mark.xdist_group("lab")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", lab.EXPERIMENTS)
 def test_all_that_a_gpu_measures_is_launched(gpu, name):
-    one = lab.EXPERIMENTS[name]()
-    keys = [column.key for column in one.columns if column.kind == "measured"]
-    timed = sum(any(row[key] is not None for key in keys) for row in one.rows)
+    experiment = lab.EXPERIMENTS[name]()
+    keys = [column.key for column in experiment.columns if column.kind == "measured"]
+    timed = sum(any(row[key] is not None for key in keys) for row in experiment.rows)
     assert timed >= TIMED.get(name, 0)
-    assert one.verdict.endswith(".")
-    assert max(map(len, str(one).splitlines())) <= 80
+    assert experiment.verdict.endswith(".")
+    assert max(map(len, str(experiment).splitlines())) <= 80
     if keys:
-        assert "measured: on" in str(one)
+        assert "measured: on" in str(experiment)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", lab.EXPERIMENTS)
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 def test_experiments_on_a_gpu(device, name):
-    one = lab.EXPERIMENTS[name](device)
-    keys = [column.key for column in one.columns if column.kind == "measured"]
-    timed = [row for row in one.rows if any(row[key] for key in keys)]
+    experiment = lab.EXPERIMENTS[name](device)
+    keys = [column.key for column in experiment.columns if column.kind == "measured"]
+    timed = [row for row in experiment.rows if any(row[key] for key in keys)]
     assert len(timed) >= TIMED.get(name, 0)
-    print(one)
+    print(experiment)

@@ -29,9 +29,11 @@ def reference(monkeypatch, tmp_path):
 
 
 def test_what_is_measured_is_recorded_and_read_back(reference):
-    one = lab.carveout("cpu")
-    assert list(rows_to_record(one)) == []
-    measured = replace(one, rows=tuple(row | {"seconds": 1e-6 * (i + 1)} for i, row in enumerate(one.rows)))
+    experiment = lab.carveout("cpu")
+    assert list(rows_to_record(experiment)) == []
+    measured = replace(
+        experiment, rows=tuple(row | {"seconds": 1e-6 * (i + 1)} for i, row in enumerate(experiment.rows))
+    )
     rows = list(rows_to_record(measured))
     assert rows[1] == {"op": "carveout", "case": "8, 25", "us": pytest.approx(2.0)}
     reference(d1224=rows, d1223=[row | {"us": 99.0} for row in rows])

@@ -102,5 +102,5 @@ def test_script_steps_through_the_frames(tmp_path):
     found = json.loads(done.stdout)
     assert [step for step, *_ in found["seen"]] == [0, 0, 1, 2, 2]
     assert found["seen"][2][1:3] == ["2 of 3: B", "<svg>b</svg>"]
-    assert [one[4:] for one in found["seen"]][1:4] == [[True, False], [False, False], [False, True]]
+    assert [call[4:] for call in found["seen"]][1:4] == [[True, False], [False, False], [False, True]]
     assert found["saves"] == 4

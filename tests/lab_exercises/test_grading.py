@@ -43,18 +43,18 @@ def case(**changes):
 )
 @pytest.mark.covering(1)
 def test_first_fault_decides(source, message):
-    passed, said, _ = grade(source, [case()], [])
+    passed, paragraph, _ = grade(source, [case()], [])
     assert not passed
-    assert message in said
+    assert message in paragraph
 
 
 def test_a_fault_comes_before_wrong_numbers_and_numbers_before_limits():
     never = [lambda case, report, source: pytest.fail("asked for a limit")]
     for source in (RIGHT.replace("+ 1", "+ 2"), RIGHT.replace("x[threadIdx.x] + 1", "x[threadIdx.x + 1] + 2")):
         assert not grade(source, [case()], never)[0]
-    passed, said, report = grade(RIGHT, [case()], [lambda case, report, source: "Line 3: too slow"])
+    passed, paragraph, report = grade(RIGHT, [case()], [lambda case, report, source: "Line 3: too slow"])
     assert not passed
-    assert said == "The results are right, but a limit of the task is not kept (n = 32). Line 3: too slow."
+    assert paragraph == "The results are right, but a limit of the task is not kept (n = 32). Line 3: too slow."
     assert report.lines
     assert grade(RIGHT, [case()], [])[:2] == (
         True,
@@ -108,8 +108,8 @@ def test_grades_as_text_and_html():
     passed = Grade(True, "Right.", None, "some-name")
     assert passed
     assert str(passed) == "✓ some-name: passed\n  Right."
-    _, said, report = grade(RIGHT.replace("+ 1", "+ 2"), [case()], [])
-    assert "The checker's report" in Grade(False, said, report, "some-name")._repr_html_()
+    _, paragraph, report = grade(RIGHT.replace("+ 1", "+ 2"), [case()], [])
+    assert "The checker's report" in Grade(False, paragraph, report, "some-name")._repr_html_()
 
 
 def test_unknown_names_list_similar_ones():

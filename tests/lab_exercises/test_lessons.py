@@ -54,7 +54,9 @@ def test_exercise_cells_hold_the_template_and_its_grade(path):
 
 
 def test_every_exercise_is_in_a_lesson():
-    assert {name for path in LESSONS for name, _, _ in submitted(path)} == {one.name for one in lab.exercises()}
+    assert {name for path in LESSONS for name, _, _ in submitted(path)} == {
+        exercise.name for exercise in lab.exercises()
+    }
     assert len(LESSONS) >= 15
 
 

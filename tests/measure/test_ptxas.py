@@ -42,7 +42,9 @@ __global__ void none(float *x) { x[0] = 1; }
 
 
 def test_the_kernels_of_a_log():
-    found = [(one.symbol, one.architecture, one.registers, one.shared_bytes) for one in read_log(LOG)]
+    found = [
+        (kernel.symbol, kernel.architecture, kernel.registers, kernel.shared_bytes) for kernel in read_log(LOG)
+    ]
     assert found == [
         ("_Z4plusIfEvPT_", "90", 10, 0),
         ("_Z4plusIdEvPT_", "90", 14, 0),

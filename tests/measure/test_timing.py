@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from cases import integers, launching, on
+from cases import expect_launches, integers, on
 
 import smemkit
 from smemkit import _core
@@ -44,7 +44,7 @@ def test_a_timer_that_has_not_ended_has_no_times(device):
 
 
 def test_timed_separates_upload_kernel_and_download(device):
-    with launching(1):
+    with expect_launches(1):
         result, timing = smemkit.timed(smemkit.sum, X, device=device)
     parts = timing.upload, timing.kernel, timing.download
     assert result == X.sum()

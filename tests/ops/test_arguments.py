@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from cases import DTYPE, DTYPES, is_poison, launching, on, poison
+from cases import DTYPE, DTYPES, expect_launches, is_poison, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -165,7 +165,7 @@ def refused(error, message, op, operands, /, **keywords):
     if shape is not None:
         keywords.setdefault("out", poison(shape, np.float32))
     before = np.array(keywords.get("out"))
-    with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
+    with expect_launches(0), pytest.raises(error, match=re.escape(message)) as caught:
         getattr(smemkit, op)(*operands, **keywords)
     assert caught.type is error
     if shape is not None:
@@ -176,7 +176,7 @@ def refused(error, message, op, operands, /, **keywords):
 def test_valid_calls_pass(device, op):
     operands, shape = VALID_CALLS[op]
     out = {} if shape is None else {"out": poison(shape, np.float32)}
-    with launching(1):
+    with expect_launches(1):
         result = getattr(smemkit, op)(*operands, device=device, **out)
     assert not np.isnan(result).any()
 
@@ -293,7 +293,7 @@ def test_a_rung_refuses_the_sum_of_bools_as_bool(device):
 
 
 def test_a_rung_says_which_dtypes_it_takes(device):
-    message = "bfloat16, float32 or float64 for kernel 'atomic', got complex64; kernel=None takes more dtypes"
+    message = "bfloat16, float32 or float64 for kernel 'atomic', got complex64; kernel=None accepts more dtypes"
     refused(ValueError, message, "reduce", (X.astype("c8"),), kernel="atomic", device=device)
 
 
@@ -327,7 +327,7 @@ def test_host_kernels_are_rejected_on_a_gpu(device, row):
     message = f"kernel: '{row.name}' runs on the host, not on cuda:0; expected device='cpu'"
     operands = VALID_CALLS[row.op][0]
     refused(ValueError, message, row.op, operands, kernel=row.name, device=device)
-    with launching(0), pytest.raises(ValueError, match=re.escape(message)):
+    with expect_launches(0), pytest.raises(ValueError, match=re.escape(message)):
         getattr(smemkit, row.op)(*(on(device, x) for x in operands), kernel=row.name)
 
 
@@ -349,7 +349,7 @@ class MutatingArgument:
 def test_operand_changed_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
     argument = MutatingArgument(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
-    with launching(0), pytest.raises(RuntimeError, match="while the other arguments were read"):
+    with expect_launches(0), pytest.raises(RuntimeError, match="while the other arguments were read"):
         smemkit.reduce(x, "var", device=device, **{name: argument})
 
 
@@ -357,7 +357,7 @@ def test_operand_changed_during_argument_conversion(device, name):
 def test_operand_cannot_be_resized_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
     argument = MutatingArgument(lambda: x.resize(1, refcheck=False))
-    with launching(0), pytest.raises(ValueError, match=f"{name}: cannot resize an array that"):
+    with expect_launches(0), pytest.raises(ValueError, match=f"{name}: cannot resize an array that"):
         smemkit.reduce(x, "var", device=device, **{name: argument})
     x.resize(1, refcheck=False)
     assert smemkit.sum(x, device=device) == 1
@@ -373,15 +373,15 @@ class Interrupts:
 
 
 def test_exceptions_of_arguments_propagate(device):
-    with launching(0), pytest.raises(KeyboardInterrupt):
+    with expect_launches(0), pytest.raises(KeyboardInterrupt):
         smemkit.var(X, ddof=Interrupts(), device=device)
-    with launching(0), pytest.raises(KeyboardInterrupt):
+    with expect_launches(0), pytest.raises(KeyboardInterrupt):
         smemkit.sum(X, device=Interrupts())
 
 
 def test_user_defined_dtypes_are_rejected(device):
     quad = pytest.importorskip("numpy_quaddtype").QuadPrecDType()
-    with launching(0), pytest.raises(TypeError, match="x: expected dtype bool, "):
+    with expect_launches(0), pytest.raises(TypeError, match="x: expected dtype bool, "):
         smemkit.sum(np.ones(3, quad), device=device)
     with pytest.raises(TypeError, match="dtype: expected dtype bool, "):
         smemkit.zeros(3, quad, device=device)
@@ -401,7 +401,7 @@ def test_host_and_device_are_not_mixed(device):
         f"{device}; asarray() and .numpy() convert"
     )
     for operands in ((X, on(device, Y)), (on(device, X), Y)):
-        with launching(0), pytest.raises(TypeError, match=re.escape(message)):
+        with expect_launches(0), pytest.raises(TypeError, match=re.escape(message)):
             smemkit.matmul(*operands)
 
 
@@ -409,7 +409,7 @@ def test_out_must_be_an_array_like_the_operands(device):
     out = poison((3, 2), np.float32)
     wanted = r"a smemkit\.Array" if device == "cpu" else "an array on a GPU"
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(TypeError, match=rf"out: expected {wanted} like the operands, got numpy\.ndarray"),
     ):
         smemkit.transpose(on(device, X), out=out)
@@ -419,7 +419,7 @@ def test_out_must_be_an_array_like_the_operands(device):
 def test_out_must_be_numpy_like_the_operands(device):
     out = on(device, poison((3, 2), np.float32))
     with (
-        launching(0),
+        expect_launches(0),
         pytest.raises(TypeError, match=r"out: expected a numpy\.ndarray like .* smemkit\.Array"),
     ):
         smemkit.transpose(X, out=out, device=device)
@@ -435,7 +435,7 @@ def test_out_must_be_numpy_like_the_operands(device):
 )
 def test_an_array_as_out_must_fit(device, shape, dtype, error, message):
     out = on(device, poison(shape, dtype))
-    with launching(0), pytest.raises(error, match=re.escape(message)):
+    with expect_launches(0), pytest.raises(error, match=re.escape(message)):
         smemkit.transpose(on(device, X), out=out)
     assert is_poison(out.numpy())
 
@@ -444,7 +444,7 @@ def test_an_array_as_out_must_fit(device, shape, dtype, error, message):
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 def test_devices_are_not_mixed(device):
     here, there, out = on(device, X), on("cpu", Y), on("cpu", poison((3, 2), np.float32))
-    with launching(0):
+    with expect_launches(0):
         with pytest.raises(ValueError, match=r"on one device, got cuda:0 and cpu; \.to\(\) moves"):
             smemkit.matmul(here, there)
         with pytest.raises(ValueError, match=r"device: the operands are on cuda:0, got cpu; \.to\(\) moves them"):
@@ -473,7 +473,7 @@ def test_devices_are_not_mixed(device):
     ],
 )
 def test_the_extension_counts_its_arguments(function, count):
-    with launching(0), pytest.raises(TypeError, match=f"{function}: expected {count} arguments, got 1"):
+    with expect_launches(0), pytest.raises(TypeError, match=f"{function}: expected {count} arguments, got 1"):
         getattr(_core, function)(X)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import DTYPES, each_kernel, integers, launching, numbered, on, poison
+from cases import DTYPES, each_kernel, expect_launches, integers, numbered, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -18,7 +18,7 @@ def test_reverse(device, kernel, n):
     x = numbered(n, kernel.dtype)
     for _ in range(2):
         on(device, poison(n, kernel.dtype))  # released at once: the result may reuse its memory
-    with launching(1):
+    with expect_launches(1):
         result = kernel(on(device, x))
     assert_array_equal(result.numpy(), x[::-1], strict=True)
 
@@ -40,7 +40,7 @@ def test_reverse_takes_numpy_and_gives_numpy(device, kernel):
 def test_reverse_into_out(device, kernel):
     x = numbered((4, 257), kernel.dtype)
     array, out = on(device, x), on(device, poison(x.shape, x.dtype))
-    with launching(1):
+    with expect_launches(1):
         assert kernel(array, out=out) is out
     assert_array_equal(out.numpy(), np.flip(x), strict=True)
     kernel(array, out=array)
@@ -52,7 +52,7 @@ def test_reverse_into_out(device, kernel):
 
 @each_kernel("reverse")
 def test_reverse_of_nothing_launches_nothing(device, kernel):
-    with launching(0):
+    with expect_launches(0):
         assert kernel(np.ones(0, kernel.dtype), device=device).shape == (0,)
 
 
@@ -61,7 +61,7 @@ def test_reverse_of_nothing_launches_nothing(device, kernel):
 def test_add_one(device, kernel, shape):
     x = integers(shape, kernel.dtype)
     out = on(device, poison(shape, kernel.dtype))
-    with launching(1):
+    with expect_launches(1):
         assert kernel(on(device, x), out=out) is out
     assert_array_equal(out.numpy(), x + 1)
 
@@ -78,7 +78,7 @@ def test_add_one_in_place(device, kernel):
 @each_kernel("add_one")
 @pytest.mark.parametrize("shape", [0, (3, 0)], ids=str)
 def test_add_one_to_nothing_launches_nothing(device, kernel, shape):
-    with launching(0):
+    with expect_launches(0):
         assert kernel(np.ones(shape, kernel.dtype), device=device).size == 0
 
 

@@ -6,7 +6,7 @@ from itertools import product as product_of
 import numpy as np
 import pytest
 from calls import TF32_KERNELS
-from cases import DTYPES, each_kernel, each_variant, integers, launching, on, parts_of, poison
+from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, on, parts_of, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -32,7 +32,7 @@ SHAPES = [
 def product(kernel, device, a, b):
     """The product as a NumPy array, computed into a poisoned output."""
     out = on(device, poison((a.shape[0], b.shape[1]), a.dtype))
-    with launching(1):
+    with expect_launches(1):
         assert kernel(on(device, a), on(device, b), out=out) is out
     return out.numpy()
 
@@ -99,7 +99,7 @@ def test_batches_are_broadcast(device, kernel, a_batch, b_batch):
 @each_kernel("matmul")
 def test_regular_batch_is_one_launch(device, kernel):
     a, b = integers((6, 5, 4), kernel.dtype), integers((4, 3), kernel.dtype, seed=1)
-    with launching(1):
+    with expect_launches(1):
         assert_array_equal(kernel(a, b, device=device), a @ b)
 
 
@@ -194,7 +194,7 @@ def test_numpy_out_is_overwritten_and_returned(device, kernel):
 @each_kernel("matmul")
 def test_a_product_with_k_0_is_zero_and_launches_nothing(device, kernel):
     out = on(device, poison((3, 2), kernel.dtype))
-    with launching(0):
+    with expect_launches(0):
         kernel(on(device, integers((3, 0), kernel.dtype)), on(device, integers((0, 2), kernel.dtype)), out=out)
         host = kernel(integers((3, 0), kernel.dtype), integers((0, 2), kernel.dtype), device=device)
     assert_array_equal(out.numpy(), np.zeros((3, 2)))
@@ -205,7 +205,7 @@ def test_a_product_with_k_0_is_zero_and_launches_nothing(device, kernel):
 @pytest.mark.parametrize("shape", [(0, 3, 2), (3, 2, 0), (0, 0, 0)], ids=str)
 def test_an_empty_product_launches_nothing(device, kernel, shape):
     m, k, n = shape
-    with launching(0):
+    with expect_launches(0):
         result = kernel(np.ones((m, k), kernel.dtype), np.ones((k, n), kernel.dtype), device=device)
     assert result.shape == (m, n)
 

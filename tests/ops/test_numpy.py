@@ -25,7 +25,7 @@ from calls import (
     Problem,
     cast,
 )
-from cases import each_kernel, integers, launching, poison, refusal, rung_refuses, tf32
+from cases import each_kernel, expect_launches, integers, poison, refusal, rung_refuses, tf32
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -244,7 +244,7 @@ def test_every_computation_launches_a_kernel(device, op, dtype):
 
 @pytest.mark.parametrize("op", COMPUTED)
 def test_empty_operands_launch_nothing(device, op):
-    with launching(0):
+    with expect_launches(0):
         COMPUTED[op](np.ones((3, 0), np.float32), device)
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import DTYPES, in_threads, integers, launching, on, parts_of, poison
+from cases import DTYPES, expect_launches, in_threads, integers, on, parts_of, poison
 from numpy.testing import assert_array_equal
 from tiers import times
 
@@ -284,7 +284,7 @@ def test_strided_rows_are_not_copied(device, name, dtype):
         for axis, op in itertools.product((0, 1), ("sum", "max", "var", "argmax")):
             expected = smemkit.reduce(on(device, np.ascontiguousarray(view)), op, axis).numpy()
             out = on(device, poison(expected.shape, expected.dtype))
-            with launching(1) if min(shape) > 30 else contextlib.nullcontext():  # narrow ones are copied
+            with expect_launches(1) if min(shape) > 30 else contextlib.nullcontext():  # narrow ones are copied
                 smemkit.reduce(array, op, axis, out=out)
             if name.startswith("transposed"):  # the native layout has another order of the additions
                 np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-11)
@@ -318,7 +318,7 @@ def test_strided_whole_columns_are_not_copied(device, width):
     memory = integers((7, 203_008), "float32")
     view, expected = on(device, memory)[:, :width], memory[:, :width].sum(0)
     out = on(device, np.full(width + 8, 7, np.float32))
-    with launching(1):
+    with expect_launches(1):
         smemkit.sum(view, 0, out=out[:width])
     assert_array_equal(out.numpy(), np.append(expected, np.full(8, 7, np.float32)))
     assert_array_equal(smemkit.max(view, 0).numpy(), memory[:, :width].max(0))
@@ -329,7 +329,7 @@ def test_long_whole_columns(device):
     x = np.resize(integers(1009 * 811, "int8"), (513, 811_008))
     array = on(device, x)
     for op in times(("min", "sum"), ("sum",)):
-        with launching(1):
+        with expect_launches(1):
             result = smemkit.reduce(array, op, 0)
         assert_array_equal(result.numpy(), getattr(np, op)(x, 0))
 
@@ -431,7 +431,7 @@ def test_shortest_rows_are_not_copied(device, dtype):
     whole = (integers((30_000, 4), dtype) / 7).astype(dtype)
     for x in (np.ascontiguousarray(whole[:, :3]), whole[:, :3]):
         array = on(device, whole)[:, :3] if x.base is whole else on(device, x)
-        with launching(1):
+        with expect_launches(1):
             result = smemkit.sum(array, 1)
         assert_array_equal(result.numpy(), exact("sum", x, 1).astype(result.dtype))
 
@@ -564,7 +564,7 @@ def test_concurrent_streams_have_separate_counters(device):
             smemkit.sum(x, out=out[k], stream=stream)
     smemkit.synchronize(device)
     for out, value in zip(outs, expected, strict=True):
-        assert [one.item() for one in out] == [value] * 100
+        assert [result.item() for result in out] == [value] * 100
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])

@@ -108,7 +108,7 @@ def test_an_h200_takes_the_kernel_that_was_the_fastest_there(a, b, chosen):
 
 
 def test_simt_is_recorded_wherever_a_production_kernel_of_matmul_is():
-    """So a GPU has a kernel for each product: the others have limits, and `tiled` is not taken beside them."""
+    """So a GPU has a kernel for each product: the others have limits, and `tiled` is chosen only without them."""
     rows = [row for row in smemkit.kernels("matmul") if row.role == "production"]
     (simt,) = (row for row in rows if row.name == "simt")
     assert set(simt.recorded_dtypes) == {dtype for row in rows for dtype in row.recorded_dtypes}

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from cases import DTYPES, each_kernel, each_variant, integers, launching, on, poison, refusal, rung_refuses
+from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, on, poison, refusal, rung_refuses
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -22,7 +22,7 @@ def numpy_result(op, x):
 def kernel_result(kernel, device, x, op):
     """The kernel's result in an output that was poisoned before."""
     out = on(device, poison((), numpy_result(op, x).dtype))
-    with launching(1):
+    with expect_launches(1):
         assert kernel(on(device, x), op, out=out) is out
     return out.numpy()
 
@@ -55,7 +55,7 @@ OPS_ALONG_AXES = ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonz
 EVERY_OP = [*OPS_ALONG_AXES, "var", "std", "argmin", "argmax"]
 
 
-def expected(op, x):
+def numpy_result_of_float64(op, x):
     """NumPy's result; where NumPy computes in 16 bits, the float64 result rounded to 16 bits."""
     wide = op in ("mean", "var", "std", "prod") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
     return getattr(np, op)(x.astype(np.float64)).astype(x.dtype) if wide else getattr(np, op)(x)
@@ -77,14 +77,14 @@ def test_every_op_of_every_dtype(device, kernel, op):
                 if x.dtype.kind != "c"
                 else x * 0 + 1
             )
-        result, wanted = kernel(x, op, device=device), expected(op, x)
-        assert (type(result), result.dtype) == (type(wanted), wanted.dtype)
+        result, expected = kernel(x, op, device=device), numpy_result_of_float64(op, x)
+        assert (type(result), result.dtype) == (type(expected), expected.dtype)
         if op in ("mean", "var", "std"):
-            eps = np.finfo(np.float32 if wanted.dtype.kind == "V" else wanted.dtype).eps
-            eps = 2.0**-8 if wanted.dtype.kind == "V" else eps
-            assert abs(complex(result) - complex(wanted)) <= 64 * eps * max(1, abs(complex(wanted)))
+            eps = np.finfo(np.float32 if expected.dtype.kind == "V" else expected.dtype).eps
+            eps = 2.0**-8 if expected.dtype.kind == "V" else eps
+            assert abs(complex(result) - complex(expected)) <= 64 * eps * max(1, abs(complex(expected)))
         else:
-            assert_array_equal(result, wanted)
+            assert_array_equal(result, expected)
 
 
 @each_kernel("reduce")
@@ -99,12 +99,12 @@ def test_every_kernel_reduces_along_any_axes(device, kernel, op, axis):
         return
     if op == "prod":
         x = np.sign(x)
-    result, wanted = (
+    result, expected = (
         kernel(x, op, axis, device=device),
         getattr(np, op)(x, axis=axis) if op != "prod" else x.prod(axis),
     )
-    assert_array_equal(result, wanted, strict=True)
-    assert_array_equal(smemkit.asnumpy(kernel(on(device, x), op, axis)), wanted, strict=True)
+    assert_array_equal(result, expected, strict=True)
+    assert_array_equal(smemkit.asnumpy(kernel(on(device, x), op, axis)), expected, strict=True)
 
 
 @each_variant("reduce", dtypes=["float16", "int8", "complex128"])
@@ -118,11 +118,11 @@ def test_every_variant_of_other_dtypes(device, kernel, op):
         return
     for n in (block - 1, 2 * block + 1):
         x = integers(n, kernel.dtype)
-        result, wanted = (
+        result, expected = (
             kernel(x, op, device=device),
             getattr(np, op)(x.astype(complex if x.dtype.kind == "c" else float)),
         )
-        assert complex(result) == complex(wanted)
+        assert complex(result) == complex(expected)
 
 
 @each_variant("reduce")
@@ -243,7 +243,7 @@ def test_sum_min_max_equal_reduce(device, op):
 def test_an_empty_sum_is_zero_and_launches_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
     out = on(device, poison((), x.sum().dtype))
-    with launching(0):
+    with expect_launches(0):
         kernel(on(device, x), "sum", out=out)
         host = kernel(x, "sum", device=device)
     assert out.item() == host == 0
@@ -269,11 +269,11 @@ def test_array_in_array_out(device):
     ],
 )
 def test_out_of_another_dtype_gives_numpys_result(device, op, x, out):
-    wanted = getattr(np, op)(x, out=np.zeros((), out))
+    expected = getattr(np, op)(x, out=np.zeros((), out))
     result = getattr(smemkit, op)(x, out=np.zeros((), out), device=device)
-    np.testing.assert_allclose(result, wanted, rtol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
     array = on(device, poison((), out))
-    np.testing.assert_allclose(getattr(smemkit, op)(on(device, x), out=array).item(), wanted, rtol=1e-12)
+    np.testing.assert_allclose(getattr(smemkit, op)(on(device, x), out=array).item(), expected, rtol=1e-12)
 
 
 def test_out_may_be_the_operand(device):

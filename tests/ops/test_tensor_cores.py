@@ -7,7 +7,9 @@ from cases import integers
 
 import smemkit
 
-EXTRA_BITS = 2  # beside the 24 of a float32, to which all summands of an mma are cut off on an H100 (Khattak and
+EXTRA_BITS = (
+    2  # in addition to the 24 of a float32, to which all summands of an mma are cut off on an H100 (Khattak and
+)
 # Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025)
 STEP, FLUSH = 16, 2048  # numbers along k in an mma, and in a sum
 

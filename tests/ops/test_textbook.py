@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from cases import integers, launching, on
+from cases import expect_launches, integers, on
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -143,7 +143,7 @@ def test_each_row_is_reduced(device, kernel):
 @pytest.mark.covering(most=2)
 def test_grids_of_many_rows(device, kernel):
     x = integers((65_537, 3), np.int32)
-    with launching(1):
+    with expect_launches(1):
         result = smemkit.sum(on(device, x), 1, kernel=kernel, block_size=32)
     assert_array_equal(result.numpy(), x.sum(1))
 
@@ -152,7 +152,7 @@ def test_grids_of_many_rows(device, kernel):
 def test_rows_are_not_split(kernel):
     x, before = integers(100_000, np.int32), _core.set_part_bytes(1 << 14)
     try:
-        with launching(1):
+        with expect_launches(1):
             assert smemkit.sum(x, kernel=kernel, device="cpu") == x.sum()
     finally:
         _core.set_part_bytes(before)

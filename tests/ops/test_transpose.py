@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from cases import DTYPES, each_kernel, each_variant, launching, numbered, on, poison
+from cases import DTYPES, each_kernel, each_variant, expect_launches, numbered, on, poison
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -67,7 +67,7 @@ def scrambled(shape, dtype):
 def kernel_result(kernel, device, x):
     """The kernel's result in an output that was poisoned before."""
     out = on(device, poison(expected_result(kernel, x).shape, x.dtype))
-    with launching(1):
+    with expect_launches(1):
         assert kernel(on(device, x), out=out) is out
     return out.numpy()
 
@@ -86,7 +86,7 @@ def test_vectors_and_their_edges(device, kernel):
         axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
         expected = x if kernel.row.role == "ceiling" else x.transpose(axes)
         out = on(device, poison(expected.shape, x.dtype))
-        with launching(1):
+        with expect_launches(1):
             kernel(on(device, x), axes, out=out)
         assert_array_equal(out.numpy(), expected, err_msg=str(shape), strict=True)
 
@@ -139,7 +139,7 @@ def test_numpy_out_is_overwritten_and_returned(device, kernel):
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
 def test_empty_transposes_launch_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
-    with launching(0):
+    with expect_launches(0):
         result = kernel(x, device=device)
         array = kernel(on(device, x))
     assert result.shape == array.shape == expected_result(kernel, x).shape
@@ -185,7 +185,7 @@ def test_any_permutation_of_any_dimensions(device, kernel, shape, axes):
 @pytest.mark.parametrize(("shape", "axes"), PERMUTED, ids=str)
 def test_default_kernel_permutes_in_one_launch(device, shape, axes):
     x = on(device, numbered(shape, np.float32))
-    with launching(1):
+    with expect_launches(1):
         smemkit.transpose(x, axes)
 
 
@@ -282,7 +282,7 @@ def test_strided_views_are_one_launch(device, dtype):
         (array[:, 3, :].T, x[:, 3, :].T),  # a copy without the gaps
     ):
         into = on(device, poison((40, 40), dtype))[1 : 1 + rows.shape[1], 2 : 2 + rows.shape[0]]
-        with launching(1):
+        with expect_launches(1):
             smemkit.transpose(view, out=into)
         assert_array_equal(into.numpy(), rows.T)
 
@@ -335,7 +335,7 @@ def test_boxes_and_their_edges(device, kernel, dtype):
             array = on(device, whole)[(slice(begin, None),) * whole.ndim]
             expected = x.transpose(axes)
             out = on(device, poison(expected.shape, x.dtype))
-            with launching(1):
+            with expect_launches(1):
                 smemkit.transpose(array, axes, kernel=kernel, out=out)
             assert_array_equal(out.numpy(), expected, err_msg=f"{shape} {axes} {begin}", strict=True)
 
@@ -353,7 +353,7 @@ def test_few_rows_at_any_offset(device, few, dtype):
             x, array = whole[..., skipped:], on(device, whole)[..., skipped:]
             buffer = on(device, poison((x.size + skipped,), x.dtype))
             out = buffer[skipped:].reshape(3, columns, few)
-            with launching(1):
+            with expect_launches(1):
                 assert smemkit.transpose(array, (0, 2, 1), kernel="narrow", out=out) is out
             assert_array_equal(out.numpy(), x.transpose(0, 2, 1), err_msg=f"{columns} {skipped}", strict=True)
             assert_array_equal(buffer.numpy()[:skipped], poison((skipped,), x.dtype))
@@ -462,7 +462,7 @@ def test_squares_are_transposed_in_place_in_one_launch(device, shape, dtype):
     expected = x.swapaxes(-1, -2).copy()
     array = on(device, x)
     axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-    with launching(1):
+    with expect_launches(1):
         assert smemkit.transpose(array, axes, out=array) is array
     assert_array_equal(array.numpy(), expected)
 
@@ -483,7 +483,7 @@ def test_in_place_by_name(device, shape, dtype):
     x = scrambled(shape, dtype)
     array = on(device, x)
     assert smemkit.plan("transpose", array, kernel="in_place", out=array).kernels == ("in_place",)
-    with launching(1):
+    with expect_launches(1):
         smemkit.transpose(array, kernel="in_place", out=array)
     assert_array_equal(array.numpy(), x.T)
 
@@ -499,7 +499,7 @@ def test_square_view_is_transposed_in_place(device):
     x = scrambled((100, 128), np.int32)
     array = on(device, x)
     square = array[4:84, 16:96]
-    with launching(1):
+    with expect_launches(1):
         smemkit.transpose(square, out=square)
     x[4:84, 16:96] = x[4:84, 16:96].T.copy()
     assert_array_equal(array.numpy(), x)

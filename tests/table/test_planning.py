@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from cases import launching, numbered, on, parts_of, poison
+from cases import expect_launches, numbered, on, parts_of, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -41,10 +41,10 @@ def test_plan_has_the_launches_of_the_call(device, name, n):
     op, args, kw = CALLS[name](device=device)
     before = _core.allocations()
     with parts_of(n):
-        with launching(0):
+        with expect_launches(0):
             plan = smemkit.plan(op, *args, **kw)
         assert _core.allocations() == before
-        with launching(launches_of(plan)):
+        with expect_launches(launches_of(plan)):
             (getattr(smemkit, op) if isinstance(op, str) else op)(*args, **kw)
 
 
@@ -84,7 +84,7 @@ def test_plan_str(device, call, expected):
 
 def test_arrays_of_the_device(device):
     x, out = on(device, X), on(device, poison((90, 70), "float32"))
-    with launching(0):
+    with expect_launches(0):
         plan = smemkit.plan("transpose", x, out=out)
     assert plan.kernels == ("tiles",)
     assert_array_equal(out.numpy(), poison((90, 70), "float32"))
@@ -107,7 +107,7 @@ def test_plan_does_not_write_out(device, shape, n):
 def test_plan_raises_like_the_operation(device):
     with pytest.raises(ValueError, match=r"^x1, x2: expected shapes"):
         smemkit.plan("matmul", X, X, device=device)
-    with launching(1):  # later calls do launch
+    with expect_launches(1):  # later calls do launch
         assert smemkit.sum(np.ones(5, np.float32), device=device) == 5
 
 
@@ -121,7 +121,7 @@ def test_plan_ignores_other_threads(device):
         thread.start()
         thread.join()
 
-    with launching(1):
+    with expect_launches(1):
         assert smemkit.plan(sum_in_another_thread).launches == ()
     assert results == [5]
 

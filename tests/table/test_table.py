@@ -4,7 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from cases import DTYPES, ROOT, each_kernel, launching, run_python, small_problem
+from cases import DTYPES, ROOT, each_kernel, expect_launches, run_python, small_problem
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -117,7 +117,7 @@ def test_a_kernel_is_recorded_in_the_dtypes_of_its_rows():
 RULE = """
 #include "base/table.h"
 #include <stdio.h>
-#define TAKEN(op, name, dtypes) kernel_may_be_taken(ROW_##op##_##name, dtypes)
+#define TAKEN(op, name, dtypes) kernel_is_eligible(ROW_##op##_##name, dtypes)
 int main(void)
 {
     printf("%d%d%d ", TAKEN(matmul, simt, FLOAT32), TAKEN(matmul, simt, FLOAT64), TAKEN(matmul, simt, INT8));
@@ -184,7 +184,7 @@ def every_kernel(test):
 @pytest.mark.covering(1)
 def test_a_call_is_a_launch(device, kernel):
     operands, expected = small_problem(kernel.row.op, kernel.dtype)
-    with launching(1):
+    with expect_launches(1):
         result = kernel(*operands, device=device)
     assert_array_equal(result, operands[0] if kernel.row.role == "ceiling" else expected)
 

@@ -1,4 +1,4 @@
-"""`smemkit.array_api`, and what the array API's test suite uses beside it to make and compare arrays.
+"""`smemkit.array_api`, and what the array API's test suite uses besides, to make and compare arrays.
 
 smemkit does not have those functions: NumPy computes them, and `array_api.py` runs no test of them.
 """

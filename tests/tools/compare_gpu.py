@@ -171,7 +171,9 @@ class Finding:
 def list_findings(findings, most=4):
     if not findings:
         return "silent"
-    texts = list(dict.fromkeys(map(str, sorted(findings, key=lambda one: (one.kind, sorted(one.lines))))))
+    texts = list(
+        dict.fromkeys(map(str, sorted(findings, key=lambda finding: (finding.kind, sorted(finding.lines)))))
+    )
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
@@ -318,20 +320,22 @@ def agree(ours, theirs):
     """Whether both say the same: "yes", "other lines" or "no"."""
     if not ours or not theirs:
         return "no" if ours or theirs else "yes"
-    kinds = {one.kind for one in ours} & {one.kind for one in theirs}
+    kinds = {finding.kind for finding in ours} & {finding.kind for finding in theirs}
     if not kinds:  # a barrier that is never completed may show as a hang
-        return "yes" if {one.kind for one in ours} == {"barrier"} and theirs == [Finding("hang")] else "no"
-    pairs = [(mine, one) for mine in ours for one in theirs if mine.kind == one.kind]
-    if any(not one.lines or mine.lines == one.lines for mine, one in pairs):
+        return "yes" if {finding.kind for finding in ours} == {"barrier"} and theirs == [Finding("hang")] else "no"
+    pairs = [(mine, other) for mine in ours for other in theirs if mine.kind == other.kind]
+    if any(not other.lines or mine.lines == other.lines for mine, other in pairs):
         return "yes"
-    return "yes" if "barrier" in kinds and any(mine.lines & one.lines for mine, one in pairs) else "other lines"
+    return (
+        "yes" if "barrier" in kinds and any(mine.lines & other.lines for mine, other in pairs) else "other lines"
+    )
 
 
 def explain(case, ours, theirs):
     """Why the verdicts differ, if that is known."""
     if not ours and "bar.arrive" in case.path.read_text():
         return "a false positive: accesses before bar.arrive come before accesses after the matching bar.sync"
-    return "; ".join(dict.fromkeys(one.why for one in ours if one.why))
+    return "; ".join(dict.fromkeys(finding.why for finding in ours if finding.why))
 
 
 def races(logs):
@@ -350,7 +354,9 @@ def races(logs):
         def all_tools(job):
             case, program = job
             seconds = SHORT_LIMIT if faults.get(case.path.name) in MAY_HANG else LIMIT
-            return [one for tool in tools_for(case, faults) for one in sanitize(tool, program, seconds, logs)]
+            return [
+                finding for tool in tools_for(case, faults) for finding in sanitize(tool, program, seconds, logs)
+            ]
 
         jobs = list(zip(cases, programs, strict=True))
         batches = {kind: [] for kind in ("", *MAY_HANG)}
@@ -393,7 +399,7 @@ def describe_races(cases, faults, verdicts, found):
         lines.append(f"- {name}: {count.total()} files; " + ", ".join(f"{n} {word}" for word, n in count.items()))
     lines += ["", "Differences by reason:", ""]
     lines += [
-        f"- {', '.join(names)}: {why}" for why, names in sorted(differ.items(), key=lambda one: -len(one[1]))
+        f"- {', '.join(names)}: {why}" for why, names in sorted(differ.items(), key=lambda entry: -len(entry[1]))
     ]
     return [*lines, ""]
 

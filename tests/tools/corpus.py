@@ -112,8 +112,8 @@ def defines_no_kernel(path, flags, error):
     from smemkit.user_kernel.program import Program
 
     names = Program(path, flags).names
-    undefined = [f"{one} is declared but not defined" for one in error.undefined]
-    return not error.errors and all(any(is_only_declared(name, one) for name in names) for one in undefined)
+    undefined = [f"{symbol} is declared but not defined" for symbol in error.undefined]
+    return not error.errors and all(any(is_only_declared(name, symbol) for name in names) for symbol in undefined)
 
 
 def compile_file(path, flags, check, seconds):
@@ -198,7 +198,7 @@ def run_limited(command, seconds, **how):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
-            return output, f"no end after {seconds} s", "hangs"
+            return output, f"still running after {seconds} s", "hangs"
     return output, errors, process.returncode
 
 

@@ -2,7 +2,7 @@
 
     python tests/tools/layers.py [FOLDER]
 
-Two sources tell what a file depends on: its #include lines, and the symbols of its object, because a function may
+Two sources show what a file depends on: its #include lines, and the symbols of its object, because a function may
 be declared anywhere. The tool prints what breaks a rule and exits with 1. It compiles the objects itself, by $CC,
 without optimisation; those of CUDA only if the compiler finds CUDA's headers.
 """

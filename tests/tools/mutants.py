@@ -164,8 +164,8 @@ MUTANTS = [
     Mutant(
         "pipelined-production-overwrites-the-partial-sums",
         "kernels/matmul/production/pipelined.cuh",
-        "rows, chunk == 0);",
-        "rows, true);",
+        "partial_sum == 0);",
+        "true);",
         "tests/ops/test_matmul.py -k partial_sums",
         2,
     ),
@@ -661,8 +661,8 @@ MUTANTS = [
     Mutant(
         "box-reuses-the-tables-of-another-box",
         "kernels/transpose/production/boxes.cu",
-        "made = made && (whole || !box.own_tables);",
-        "made = made && true;",
+        "tables_built = tables_built && (whole || !box.own_tables);",
+        "tables_built = tables_built && true;",
         "tests/ops/test_transpose.py",
     ),
     Mutant(

@@ -65,7 +65,9 @@ def parse(text, tile=None, dtype="float32"):
     ]
     if not found:
         raise ValueError(f"ptxas reports no kernel in {dtype}:\n{text}")
-    return Resources(*(max(getattr(one, name) for one in found) for name in Resources.__dataclass_fields__))
+    return Resources(
+        *(max(getattr(instance, name) for instance in found) for name in Resources.__dataclass_fields__)
+    )
 
 
 def compiled(row):

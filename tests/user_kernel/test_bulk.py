@@ -218,7 +218,7 @@ def test_bytes_may_come_before_they_are_expected():
 
 @pytest.mark.parametrize(
     ("expected", "numbers"),
-    [(512, "0 of 1 arrivals and 256 of 512 bytes"), (128, "and has got 256 bytes where 128 are expected")],
+    [(512, "0 of 1 arrivals and 256 of 512 bytes"), (128, "and has received 256 bytes where 128 are expected")],
 )
 def test_hang_names_the_bytes(expected, numbers, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "2")
@@ -227,7 +227,7 @@ def test_hang_names_the_bytes(expected, numbers, monkeypatch):
     assert numbers in report.faults[0].message
 
 
-def test_copies_that_nobody_waits_for_are_told():
+def test_copies_that_no_thread_waits_for_are_reported():
     for body in (
         LOAD,
         "s[t] = 1; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) "
@@ -264,14 +264,14 @@ def test_wait_for_groups_is_of_the_thread_that_started_them():
     assert "race" in kinds(check(body % ("", f"if (t == 1) {wait}")))
 
 
-def test_an_mbarrier_that_begins_anew_awaits_no_bytes_of_its_former_life():
+def test_an_mbarrier_that_is_initialized_again_awaits_no_bytes():
     body = "if (t == 0) { ptx::mbarrier_expect_tx(&full, 64); ptx::mbarrier_inval(&full); } __syncthreads(); "
     body += "if (t == 0) ptx::mbarrier_init(&full, 1); __syncthreads(); "
     body += "if (t == 0) ptx::mbarrier_arrive(&full); " + WAIT % 0
     assert not check(body).faults
 
 
-def test_an_asynchronous_copy_over_an_unfinished_bulk_copy_is_told():
+def test_an_asynchronous_copy_over_an_unfinished_bulk_copy_is_reported():
     over = "__syncthreads(); if (t == 32) asm volatile("
     over += '"cp.async.ca.shared.global [%0], [%1], 4; cp.async.commit_group; cp.async.wait_group 0;"'
     over += ' :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(x) : "memory"); '
@@ -321,14 +321,14 @@ def test_atomics_before_a_store_need_the_fence():
 def test_a_fence_covers_its_space(fence, right):
     fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
     report = check(f"s[t] = 1; {fences} __syncthreads(); if (t == 0) {{ {STORE} }}")
-    assert (not report.faults) if right else {one.hazard for one in report.faults} == {"proxy"}, report
+    assert (not report.faults) if right else {fault.hazard for fault in report.faults} == {"proxy"}, report
 
 
 @pytest.mark.parametrize("fence", ["", ".global", ".shared::cta"])
 def test_a_fence_for_global_memory_is_for_loads(fence):
     fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
     report = check(f"((float *)x)[t] = 1; {fences} __syncthreads(); {LOAD} {WAIT % 0} y[t] = s[t];")
-    assert {one.hazard for one in report.faults} == ({"proxy"} if "shared" in fence else set()), report
+    assert {fault.hazard for fault in report.faults} == ({"proxy"} if "shared" in fence else set()), report
 
 
 INIT_LINE = (COMMON / "ptx" / "mbarrier.cuh").read_text().partition("mbarrier.init")[0].count("\n") + 1

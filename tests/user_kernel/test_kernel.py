@@ -1066,7 +1066,7 @@ def test_grid_barrier():
 
 
 def test_grid_barrier_that_one_block_misses():
-    """The wait can never end, which is told at once and not by the watchdog after a minute."""
+    """The wait can never end, which is reported at once, not by the watchdog after a minute."""
     began = time.monotonic()
     with pytest.raises(smemkit.Error):
         smemkit.Kernel(GRID, "one_leaves")[3, 32](np.zeros(3, np.int32))
@@ -1112,14 +1112,14 @@ def test_kernels_stand_alone(tmp_path):
 
 def test_missing_header_is_named(tmp_path):
     (tmp_path / "x.cu").write_text(STANDS_ALONE)
-    said = f"{tmp_path}/x.cu:1: helpers.cuh not found; add -I with its folder"
-    assert said in smemkit.Kernel(tmp_path / "x.cu").notes
-    with pytest.raises(smemkit.CompileError, match=re.escape(said)):
+    note = f"{tmp_path}/x.cu:1: helpers.cuh not found; add -I with its folder"
+    assert note in smemkit.Kernel(tmp_path / "x.cu").notes
+    with pytest.raises(smemkit.CompileError, match=re.escape(note)):
         smemkit.Kernel(tmp_path / "x.cu", "needs_header")
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "helpers.cuh").write_text("__device__ int doubled(int x) { return 2 * x; }")
     kernel = smemkit.Kernel(tmp_path / "x.cu", "needs_header", options=[f"-I{tmp_path}/include"])
-    assert said not in kernel.notes
+    assert note not in kernel.notes
     x = np.zeros(1, np.int32)
     kernel[1, 1](x)
     assert x == 2

@@ -104,7 +104,7 @@ def run(expressions, arguments, dtype):
     """The kernel's results: a row for each expression, with its own arguments."""
     width = max(map(len, arguments))
     x = np.array([[*row, *[0.5] * (width - len(row))] for row in arguments], dtype)
-    lines = "\n".join(f"case {i}: y[i] = {one}; break;" for i, one in enumerate(expressions))
+    lines = "\n".join(f"case {i}: y[i] = {expression}; break;" for i, expression in enumerate(expressions))
     source = (
         f"typedef {'float' if dtype == np.float32 else 'double'} T;\n"
         "__global__ void k(const T *xs, T *ys)\n{\n"
@@ -129,10 +129,10 @@ def assert_within(rows, dtype):
     wrong = []
     with mp.workprec(160):
         for (name, arguments, bound, oracle), xs, ys in zip(rows, x, y, strict=True):
-            for one, got in list(zip(xs, ys, strict=True))[: len(arguments)]:
-                error = ulps(got, oracle(mpf(float(one))), dtype)
-                if not error <= bound(float(one)):
-                    wrong.append(f"{name} at {one}: {error} ulp")
+            for argument, got in list(zip(xs, ys, strict=True))[: len(arguments)]:
+                error = ulps(got, oracle(mpf(float(argument))), dtype)
+                if not error <= bound(float(argument)):
+                    wrong.append(f"{name} at {argument}: {error} ulp")
     assert not wrong, "\n".join(wrong)
 
 
@@ -169,7 +169,7 @@ def test_bessel_functions_keep_the_guides_absolute_bounds():
         x, y = run(names, [SMALL, [9.5, 30, 100], [9.5, 30, 100], [12, 30, 100]], dtype)
         oracles = [(mp.besselj, 2), (mp.besselj, 0), (mp.bessely, 1), (mp.bessely, 3)]
         for (function, n), xs, ys, count in zip(oracles, x, y, (len(SMALL), 3, 3, 3), strict=True):
-            exact = [float(function(n, mpf(float(one)))) for one in xs[:count]]
+            exact = [float(function(n, mpf(float(argument)))) for argument in xs[:count]]
             assert abs(ys[:count] - exact).max() <= bound
 
 

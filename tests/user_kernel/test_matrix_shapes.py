@@ -119,8 +119,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_what_wmma_lacks_is_refused(case):
-    body, told = case
-    with pytest.raises(smemkit.CompileError, match=told), smemkit.Device("cpu"):
+    body, expected = case
+    with pytest.raises(smemkit.CompileError, match=expected), smemkit.Device("cpu"):
         smemkit.Kernel(f"#include <mma.h>\nusing namespace nvcuda;\n__global__ void k(int *x) {{ {body} }}")
 
 

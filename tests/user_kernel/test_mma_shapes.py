@@ -41,7 +41,7 @@ CASES += [
 ]
 
 
-def a_places(m, k, bits):
+def a_positions(m, k, bits):
     """The row and the column of each element of a, (32, elements of a lane). (PTX ISA, "Matrix Fragments")"""
     per = max(1, 32 // bits)  # elements of a register
     i = np.arange(m * k // 32)
@@ -49,13 +49,13 @@ def a_places(m, k, bits):
     return rows, LANES % 4 * per + i % per + i // (per * (m // 8)) * 4 * per
 
 
-def b_places(k, bits):
+def b_positions(k, bits):
     per = max(1, 32 // bits)
     i = np.arange(k * 8 // 32)
     return LANES % 4 * per + i % per + i // per * 4 * per, LANES // 4 + 0 * i
 
 
-def c_places(m):
+def c_positions(m):
     i = np.arange(m * 8 // 32)
     return LANES // 4 + i // 2 * 8, LANES % 4 * 2 + i % 2
 
@@ -115,9 +115,9 @@ def test_products_equal_numpy(case):
         b = random.integers(TYPES[kind_b][1], TYPES[kind_b][2] + 1, (k, n))
         c = random.integers(-9, 10, (m, n))
         bits = TYPES[kind_a][0]
-        fragment = np.ascontiguousarray(c[c_places(m)].astype(total))
-        launch(packed(a[a_places(m, k, bits)], kind_a), packed(b[b_places(k, bits)], kind_b), fragment)
-        assert_array_equal(fragment.astype(np.int64), (a @ b + c)[c_places(m)])
+        fragment = np.ascontiguousarray(c[c_positions(m)].astype(total))
+        launch(packed(a[a_positions(m, k, bits)], kind_a), packed(b[b_positions(k, bits)], kind_b), fragment)
+        assert_array_equal(fragment.astype(np.int64), (a @ b + c)[c_positions(m)])
 
     run()
 
@@ -160,10 +160,10 @@ def test_sums_in_halves_equal_numpy(k):
         a, b, c = (random.integers(-9, 10, shape) for shape in ((16, k), (k, 8), (16, 8)))
         d = np.zeros((32, 4), np.float16)
         launch(
-            *(packed(a[a_places(16, k, 16)], "f16"), packed(b[b_places(k, 16)], "f16")),
-            *(packed(c[c_places(16)], "f16"), d.view(np.uint32)),
+            *(packed(a[a_positions(16, k, 16)], "f16"), packed(b[b_positions(k, 16)], "f16")),
+            *(packed(c[c_positions(16)], "f16"), d.view(np.uint32)),
         )
-        assert_array_equal(d.astype(np.int64), (a @ b + c)[c_places(16)])
+        assert_array_equal(d.astype(np.int64), (a @ b + c)[c_positions(16)])
 
     run()
 
@@ -174,7 +174,7 @@ QUAD = LANES // 4 % 4
 UPPER = np.where(LANES < 16, 0, 4)
 
 
-def quad_operand_places(i, across):
+def quad_operand_positions(i, across):
     """The index along m or n and that along k: a lane has a row of four, or, `across`, a column of four."""
     along = LANES % 4 + UPPER + 0 * i
     return (i + UPPER, LANES % 4 + 0 * i) if across else (along, i + 0 * LANES)
@@ -202,11 +202,11 @@ def test_products_of_quads_equal_numpy(layouts, sums):
     def run(seed):
         random = np.random.default_rng(seed)
         a, b, c = (random.integers(-9, 10, (4, *shape)) for shape in ((8, 4), (4, 8), (8, 8)))
-        row, p = quad_operand_places(np.arange(4), layouts[0] == "col")
-        column, q = quad_operand_places(np.arange(4), layouts[1] == "row")
+        row, p = quad_operand_positions(np.arange(4), layouts[0] == "col")
+        column, q = quad_operand_positions(np.arange(4), layouts[1] == "row")
         fragment = np.ascontiguousarray(c[(QUAD, *quad_sum_places(c_kind))].astype(dtypes[c_kind]))
         d = np.zeros((32, 8), dtypes[d_kind])
-        words = [one.view(np.uint32) if one.dtype == np.float16 else one for one in (fragment, d)]
+        words = [operand.view(np.uint32) if operand.dtype == np.float16 else operand for operand in (fragment, d)]
         launch(packed(a[QUAD, row, p], "f16"), packed(b[QUAD, q, column], "f16"), *words)
         assert_array_equal(d.astype(np.int64), (a @ b + c)[(QUAD, *quad_sum_places(d_kind))])
 

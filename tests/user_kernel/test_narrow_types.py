@@ -12,7 +12,7 @@ import smemkit
 E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 NUMBERS = np.concatenate(
     [
-        (np.arange(1 << 16, dtype=np.uint32) << 16 | add).view(np.float32)  # each bfloat16, and numbers beside it
+        (np.arange(1 << 16, dtype=np.uint32) << 16 | add).view(np.float32)  # each bfloat16, and numbers next to it
         for add in (0, 1, 0x7FFF)
     ]
 )

@@ -65,11 +65,11 @@ def kernel(source):
         return smemkit.Kernel(source)
 
 
-@pytest.mark.parametrize("way", PIPELINES)
+@pytest.mark.parametrize("spelling", PIPELINES)
 @pytest.mark.covering(1, most=2)
-def test_pipelines_of_a_block(way):
+def test_pipelines_of_a_block(spelling):
     source = SUMS
-    for name, text in zip(("MADE", "PRODUCES", "CONSUMES", "COPY"), PIPELINES[way], strict=True):
+    for name, text in zip(("MADE", "PRODUCES", "CONSUMES", "COPY"), PIPELINES[spelling], strict=True):
         source = source.replace(name, text)
     x, y = np.arange(STEPS * 64, dtype=np.int32).reshape(STEPS, 64), np.zeros(32, np.int32)
     launch = kernel(source)[1, 64]
@@ -156,11 +156,11 @@ __global__ void k(int *x)
 
 
 def test_the_fixes_of_pipelines_name_their_functions():
-    told = {
+    expected = {
         "pipeline_no_wait": r"pipe\.consumer_wait\(\) in every thread that uses the stage, before line 24",
         "pipeline_early_release": r"pipe\.consumer_release\(\) only after line 29 has read it",
     }
-    for name, pattern in told.items():
+    for name, pattern in expected.items():
         x, y = np.zeros((6, 64), np.float32), np.zeros(64, np.float32)
         launch = kernel((TESTS / "faulty" / f"{name}.cu").read_text())[1, 64]
         assert any(re.search(pattern, fault.fix) for fault in smemkit.check(launch, x, y, 4).faults)

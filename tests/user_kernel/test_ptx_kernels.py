@@ -133,11 +133,11 @@ def test_an_endless_wait_names_the_phase_and_its_arrivals(case):
     file, old, new, phase, arrivals = case
     launch = kernel((TESTS / "faulty" / file).read_text().replace(old, new))[1, 64]
     x, y = np.zeros((2, 64), np.float32)
-    told = f"for {phase} of an mbarrier, which still expects {arrivals} arrivals"
-    with pytest.raises(smemkit.Error, match=re.escape(told)):
+    expected = f"for {phase} of an mbarrier, which still expects {arrivals} arrivals"
+    with pytest.raises(smemkit.Error, match=re.escape(expected)):
         launch(x, y)
-    (fault,) = (one for one in smemkit.check(launch, x, y, schedule="lockstep").faults if one.kind == "hang")
-    assert told in fault.message
+    (fault,) = (fault for fault in smemkit.check(launch, x, y, schedule="lockstep").faults if fault.kind == "hang")
+    assert expected in fault.message
     assert "Compare the arrivals of a phase with the count of mbarrier.init" in fault.fix
 
 
@@ -148,7 +148,9 @@ def test_an_endless_wait_elsewhere_names_no_mbarrier():
     ]
     x, y = np.zeros((2, 65), np.float32)
     for schedule in ("serial", "lockstep", "random"):
-        (fault,) = (one for one in smemkit.check(launch, x, y, schedule=schedule).faults if one.kind == "hang")
+        (fault,) = (
+            fault for fault in smemkit.check(launch, x, y, schedule=schedule).faults if fault.kind == "hang"
+        )
         assert "mbarrier" not in fault.message
         assert "a flag that no thread sets" in fault.fix
 
@@ -307,15 +309,15 @@ def test_functions_of_cuda_ptx():
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "expected"),
     [
         ("cuda::ptx::red_async(x, 4);", "cuda::ptx::red_async needs hardware"),
         ("cuda::ptx::tcgen05_alloc(x, 4);", "cuda::ptx::tcgen05_alloc needs hardware"),
         ("cuda::ptx::no_such_instruction(x);", "no_such_instruction"),
     ],
 )
-def test_unknown_functions_of_cuda_ptx_are_named(call, told):
+def test_unknown_functions_of_cuda_ptx_are_named(call, expected):
     source = "#include <cuda/ptx>\n__global__ void k(int *x)\n{\n    " + call + "\n}"
-    with pytest.raises(smemkit.CompileError, match=told) as caught:
+    with pytest.raises(smemkit.CompileError, match=expected) as caught:
         kernel(source)
     assert str(caught.value).startswith("kernel.cu:4: ")

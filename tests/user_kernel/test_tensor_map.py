@@ -50,9 +50,9 @@ def box_of(x, box, first, fill):
     """The box that begins at `first`; elements outside the array are `fill`."""
     out = np.full(box, fill, x.dtype)
     for index in np.ndindex(*box):
-        place = tuple(i + f for i, f in zip(index, first, strict=True))
-        if all(0 <= p < n for p, n in zip(place, x.shape, strict=True)):
-            out[index] = x[place]
+        position = tuple(i + f for i, f in zip(index, first, strict=True))
+        if all(0 <= p < n for p, n in zip(position, x.shape, strict=True)):
+            out[index] = x[position]
     return out
 
 
@@ -77,10 +77,10 @@ def random_map(rng):
     inner = 16 // size * int(rng.integers(1, (swizzle or 64) // 16 + 1))
     if swizzle:
         inner = swizzle // size
-    box = [int(one) for one in rng.integers(1, 5, rank - 1)] + [inner]
+    box = [int(length) for length in rng.integers(1, 5, rank - 1)] + [inner]
     if inner > 256:
         box[-1] = 256 // 16 * 16
-    shape = [int(one) for one in rng.integers(1, 9, rank - 1)]
+    shape = [int(length) for length in rng.integers(1, 9, rank - 1)]
     shape += [int(rng.integers(1, 40)) * (16 // size) if rank > 1 else int(rng.integers(1, 300))]
     first = [int(rng.integers(-3, n + 2)) for n in shape]
     fill = "nan" if dtype in (np.float32, np.float16, np.float64) and rng.integers(2) else "zeros"
@@ -96,7 +96,7 @@ def test_boxes_byte_for_byte(seed):
     y = np.full(shape, 7, dtype)
     total = int(np.prod(box)) * x.itemsize
     seen = np.zeros(total, np.uint8)
-    maps = [smemkit.TensorMap(one, box, swizzle=swizzle, fill=fill) for one in (x, y)]
+    maps = [smemkit.TensorMap(array, box, swizzle=swizzle, fill=fill) for array in (x, y)]
     launch = kernel(rank)[1, 32, -(-total // 1024) * 1024]
     coordinates = (first[::-1] + [0] * 5)[:5]
     launch(*maps, seen, total, *coordinates)
@@ -112,27 +112,27 @@ def test_boxes_byte_for_byte(seed):
             assert got == stored
     wanted = np.full(shape, 7, dtype)
     for index in np.ndindex(*box):
-        place = tuple(i + f for i, f in zip(index, first, strict=True))
-        if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
-            wanted[place] = x[place]
+        position = tuple(i + f for i, f in zip(index, first, strict=True))
+        if all(0 <= p < n for p, n in zip(position, shape, strict=True)):
+            wanted[position] = x[position]
     assert_array_equal(y, wanted)
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
 def test_check_of_a_right_copy(completion):
     x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)
-    maps = [smemkit.TensorMap(one, (8, 32), swizzle=128) for one in (x, y)]
+    maps = [smemkit.TensorMap(array, (8, 32), swizzle=128) for array in (x, y)]
     report = smemkit.check(kernel(2)[1, 32, 1024], *maps, seen, 1024, 0, 0, 0, 0, 0, completion=completion)
     assert not report.faults, report
     assert not y.any()  # a check changes nothing
-    on_cpu = [smemkit.asarray(one, device="cpu") for one in (x, y)]
-    kernel(2)[1, 32, 1024](*[smemkit.TensorMap(one, (8, 32)) for one in on_cpu], seen, 1024, 0, 0, 0, 0, 0)
+    on_cpu = [smemkit.asarray(array, device="cpu") for array in (x, y)]
+    kernel(2)[1, 32, 1024](*[smemkit.TensorMap(array, (8, 32)) for array in on_cpu], seen, 1024, 0, 0, 0, 0, 0)
     assert_array_equal(on_cpu[1].numpy(), x)
 
 
 def test_read_before_the_wait_is_a_race():
     x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)
-    maps = [smemkit.TensorMap(one, (8, 32), swizzle=128) for one in (x, y)]
+    maps = [smemkit.TensorMap(array, (8, 32), swizzle=128) for array in (x, y)]
     text = MOVED.replace("RANK", "2").replace("FROM", "%3, %4").replace("TO", "%2, %3")
     text = text.replace("mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], 0;", "setp.eq.u32 P1, 0, 0;")
     with smemkit.Device("cpu"):

@@ -237,7 +237,7 @@ def test_other_arguments_are_refused(kernels):
         ("fetch1", Texture(FLOATS[0], linear_memory=True), "which tex1Dfetch alone reads"),
     ],
 )
-def test_the_wrong_kind_of_fetch_is_told(kernels, name, texture, message):
+def test_the_wrong_kind_of_fetch_is_reported(kernels, name, texture, message):
     dtype = np.int32 if name == "memory" else np.float32
     with pytest.raises(smemkit.Error, match=message):
         run(kernels, "cpu", name, texture, np.zeros(1, dtype), np.zeros(1, dtype))

@@ -85,38 +85,38 @@ class Operand:
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         size, row = values.dtype.itemsize, ROWS[swizzle]
         rows, k = values.shape
-        self.places = np.zeros((rows, k), np.int64)
+        self.offsets = np.zeros((rows, k), np.int64)
         r, p = np.meshgrid(np.arange(rows), np.arange(k), indexing="ij")
         groups = rows // 8
         if not transposed:
             chunk = p * size // 16
             self.stride = 8 * row + gap
             self.leading = groups * self.stride if swizzle == 0 else 0
-            places = r % 8 * row + r // 8 * self.stride + p * size % 16
-            places = places + chunk * (self.leading if swizzle == 0 else 16)
+            offsets = r % 8 * row + r // 8 * self.stride + p * size % 16
+            offsets = offsets + chunk * (self.leading if swizzle == 0 else 16)
         else:
             j, chunks = r // 8, row // 16
             first, second = 8 * row + gap, (k // 8) * (8 * row + gap)
             if swizzle == 0:
                 self.leading, self.stride = first, second
-                places = p % 8 * 16 + p // 8 * self.leading + j * self.stride + r % 8 * size
+                offsets = p % 8 * 16 + p // 8 * self.leading + j * self.stride + r % 8 * size
             else:
                 self.stride, self.leading = first, second
-                places = p % 8 * row + p // 8 * self.stride + j % chunks * 16 + j // chunks * self.leading
-                places = places + r % 8 * size
-        places = places + start
-        places ^= (((places >> 7) - base) & (row // 16 - 1)) << 4
-        self.places, self.raw, self.size = places, raw, size
+                offsets = p % 8 * row + p // 8 * self.stride + j % chunks * 16 + j // chunks * self.leading
+                offsets = offsets + r % 8 * size
+        offsets = offsets + start
+        offsets ^= (((offsets >> 7) - base) & (row // 16 - 1)) << 4
+        self.offsets, self.raw, self.size = offsets, raw, size
         self.descriptor = start >> 4 | self.leading >> 4 << 16 | self.stride >> 4 << 32 | base << 49
         self.descriptor |= CODES[swizzle] << 62
 
     def put(self, image):
         for byte in range(self.size):
-            image[self.places + byte] = self.raw[:, byte :: self.size]
+            image[self.offsets + byte] = self.raw[:, byte :: self.size]
 
     @property
     def end(self):
-        return int(self.places.max()) + self.size
+        return int(self.offsets.max()) + self.size
 
 
 def fragments(values, dtype):
@@ -220,12 +220,12 @@ def test_any_form(seed):
     halves = a in ("f16", "bf16")
     multiply(
         *(rng, n, d, a, b),
-        swizzles=tuple(int(one) for one in rng.choice(list(ROWS), 2)),
-        transposes=tuple(int(one) for one in rng.integers(0, 2, 2)) if halves else (0, 0),
+        swizzles=tuple(int(choice) for choice in rng.choice(list(ROWS), 2)),
+        transposes=tuple(int(choice) for choice in rng.integers(0, 2, 2)) if halves else (0, 0),
         registers=bool(rng.integers(2)),
         keep=int(rng.integers(2)),
-        scales=(1, 1) if d == "s32" else tuple(int(one) for one in rng.choice([-1, 1], 2)),
-        gaps=tuple(int(one) for one in rng.choice([0, 1024], 2)),
+        scales=(1, 1) if d == "s32" else tuple(int(choice) for choice in rng.choice([-1, 1], 2)),
+        gaps=tuple(int(choice) for choice in rng.choice([0, 1024], 2)),
     )
 
 
@@ -269,7 +269,7 @@ def test_the_base_offset_moves_the_pattern():
     image = np.zeros(20480, np.uint8)
     left.put(image)
     right.put(image)
-    assert left.places[8, 0] == 256 + 1024  # the first row of each eight is not swizzled
+    assert left.offsets[8, 0] == 256 + 1024  # the first row of each eight is not swizzled
     out = np.zeros((128, 4), np.float32)
     kernel(kernel_text(8, 16, "f32", "f16", "f16"))[1, 128, len(image)](
         *(image.view(np.uint32), len(image) // 16, a_registers(x), out.copy(), out),
@@ -343,7 +343,7 @@ def matmul(wait, left):
     out = np.zeros((64, 256), np.float32)
     text = MATMUL.replace("WAIT", wait).replace("LEFT", str(left))
     launch = kernel(text)[1, 160, 2 * 40960]
-    maps = [smemkit.TensorMap(one, (len(one), 64), swizzle=128) for one in (a, b)]
+    maps = [smemkit.TensorMap(operand, (len(operand), 64), swizzle=128) for operand in (a, b)]
     return launch, (*maps, out, 5), out, a.astype(np.float64) @ b.astype(np.float64).T
 
 

@@ -62,7 +62,7 @@ void spin_for_work(struct pool *pool)
 /* Whether another thread could not help with the job now. */
 static bool is_saturated(const struct pool *pool, const struct job *job)
 {
-    return job->faults ? pool->faulting >= MAX_PREFAULT_THREADS : !job->open && job->watched;
+    return job->prefault_only ? pool->faulting >= MAX_PREFAULT_THREADS : !job->open && job->watched;
 }
 
 int reserve_sleepers(struct pool *pool)
@@ -71,9 +71,9 @@ int reserve_sleepers(struct pool *pool)
 
     for (const struct job *job = pool->first; job; job = job->next) {
         if (!is_saturated(pool, job))
-            *(job->faults ? &faulting : &copying) += job->faults ? MAX_PREFAULT_THREADS
-                                                     : job->open ? job->chunks - job->taken
-                                                                 : 1;
+            *(job->prefault_only ? &faulting : &copying) += job->prefault_only ? MAX_PREFAULT_THREADS
+                                                            : job->open        ? job->chunks - job->taken
+                                                                               : 1;
     }
     count = faulting + (copying > spinning ? copying - spinning : 0);
     if (count > (size_t)pool->sleeping)
@@ -178,7 +178,7 @@ static void download_chunks(struct worker *worker)
 
     for (;;) {
         job = take_chunk(worker->pool, before == NULL, &index, NULL);
-        if (job && job->faults) {
+        if (job && job->prefault_only) {
             if (before) /* a caller waits for it */
                 end_chunk_download(worker, before, index_before, slot_before, code_before);
             before = NULL;
@@ -226,7 +226,7 @@ static void free_copy_thread(struct worker *worker)
     (void)cudaGetLastError();
 }
 
-/* How far the start of a pool is: threads that have tried to initialise, and those that succeeded. */
+/* The progress of a pool's start: threads that have tried to initialise, and those that succeeded. */
 struct pool_start {
     struct pool *pool;
     pthread_mutex_t lock;

@@ -38,7 +38,7 @@ struct job {
     bool fresh;         /* the host memory may not be faulted in yet */
     bool watched;       /* a thread waits for `ready` */
     bool open;          /* chunks may be taken */
-    bool faults;        /* only faults in host memory, copies nothing */
+    bool prefault_only; /* only faults in host memory, copies nothing */
 
     size_t chunks, taken;      /* protected by the pool's lock */
     atomic_size_t chunks_left; /* chunks not yet done; written under the lock, polled without */

@@ -199,7 +199,7 @@ static void set_no_gpu_reason(cudaError_t code, int driver)
                  "the NVIDIA driver finds no GPU: see what `nvidia-smi` says, or use device='cpu'");
     else
         snprintf(no_gpu_reason, sizeof no_gpu_reason,
-                 "CUDA does not start: %s: %s; see what `nvidia-smi` says, or use device='cpu'",
+                 "CUDA fails to initialise: %s: %s; see what `nvidia-smi` says, or use device='cpu'",
                  cudaGetErrorName(code), cudaGetErrorString(code));
 }
 
@@ -294,8 +294,8 @@ void gpu_restore_context(const struct saved_context *saved)
         (void)set_context(saved->context);
 }
 
-/* Also true for the default stream while another one is captured. False after any other error, as of a lost
- * device: the next use of the stream gives it. */
+/* Also true for the default stream while another one is captured. False after any other error, such as that of a
+ * lost device: the next use of the stream reports it. */
 bool gpu_is_capturing(device_stream stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -80,10 +80,10 @@ struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struct piece
     }
     if (job) {
         *index = job->taken++;
-        pool->faulting += job->faults;
+        pool->faulting += job->prefault_only;
         if (job->taken == job->chunks) {
-            atomic_fetch_sub(&pool->untaken_jobs, !job->faults);
-            atomic_fetch_sub(&pool->ready_jobs, !job->faults);
+            atomic_fetch_sub(&pool->untaken_jobs, !job->prefault_only);
+            atomic_fetch_sub(&pool->ready_jobs, !job->prefault_only);
             *(before ? &before->next : &pool->first) = job->next;
             if (pool->last == job)
                 pool->last = before;
@@ -96,7 +96,7 @@ struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struct piece
 /* With the lock held. */
 static void complete_chunk_locked(struct pool *pool, struct job *job, cudaError_t code, const char *call)
 {
-    pool->faulting -= job->faults;
+    pool->faulting -= job->prefault_only;
     if (code != cudaSuccess && job->code == cudaSuccess) {
         job->code = code;
         job->call = call;

@@ -42,8 +42,8 @@ static void init_job(struct job *job, enum direction direction, const struct seg
 {
     const size_t bytes = segments_bytes(segments);
 
-    *job = (struct job){.segments = *segments, .memory = memory, .bytes = bytes, .faults = memory == NULL};
-    job->open = direction == UP || job->faults;
+    *job = (struct job){.segments = *segments, .memory = memory, .bytes = bytes, .prefault_only = memory == NULL};
+    job->open = direction == UP || job->prefault_only;
     job->chunk = choose_chunk_bytes(bytes, 16, MIN_CHUNK, MAX_CHUNK[direction]);
     job->first_chunk = job->chunk;
     if (direction == DOWN && segments->ndim == 0 && bytes >= 2 * HUGE_PAGE_BYTES) {
@@ -52,7 +52,7 @@ static void init_job(struct job *job, enum direction direction, const struct seg
         const uintptr_t end = ((uintptr_t)segments->data + bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
 
         job->fresh = true;
-        if (bytes >= 8 * HUGE_PAGE_BYTES || job->faults)
+        if (bytes >= 8 * HUGE_PAGE_BYTES || job->prefault_only)
             job->chunk = job->first_chunk =
                 HUGE_PAGE_BYTES; /* two threads that fault in the same page wait for each other */
 #ifdef MADV_HUGEPAGE
@@ -77,8 +77,8 @@ static void enqueue_job(struct pool *pool, struct job *job)
     else
         pool->first = job;
     pool->last = job;
-    atomic_fetch_add(&pool->untaken_jobs, !job->faults);
-    atomic_fetch_add(&pool->ready_jobs, !job->faults);
+    atomic_fetch_add(&pool->untaken_jobs, !job->prefault_only);
+    atomic_fetch_add(&pool->ready_jobs, !job->prefault_only);
     const int sleepers = reserve_sleepers(pool);
     pthread_mutex_unlock(&pool->lock);
     wake_threads(pool, sleepers);

@@ -46,36 +46,36 @@ SMEMKIT_INLINE T shuffle(unsigned mask, const T &value, int lane, const char *fi
 class thread_group
 {
   public:
-    SMEMKIT_UNSEEN unsigned long long size() const
+    SMEMKIT_NO_HOOKS unsigned long long size() const
     {
         return mask ? (unsigned)__builtin_popcount(mask) : smemkit_detail::volume(blockDim);
     }
-    SMEMKIT_UNSEEN unsigned long long num_threads() const
+    SMEMKIT_NO_HOOKS unsigned long long num_threads() const
     {
         return size();
     }
-    SMEMKIT_UNSEEN unsigned long long thread_rank() const
+    SMEMKIT_NO_HOOKS unsigned long long thread_rank() const
     {
         return mask ? (unsigned)__builtin_popcount(mask & ((1u << smemkit::lane()) - 1))
                     : smemkit_detail::rank_in_block();
     }
-    SMEMKIT_UNSEEN void sync(SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS void sync(SMEMKIT_HERE) const
     {
         if (mask)
             smemkit_warp(SMEMKIT_SYNC, mask, 0, 0, file, line);
         else
             smemkit_barrier(0, file, line);
     }
-    SMEMKIT_UNSEEN bool is_valid() const
+    SMEMKIT_NO_HOOKS bool is_valid() const
     {
         return true;
     }
 
-    SMEMKIT_UNSEEN unsigned lanes() const
+    SMEMKIT_NO_HOOKS unsigned lanes() const
     {
         return mask;
     }
-    SMEMKIT_UNSEEN explicit thread_group(unsigned mask) : mask(mask)
+    SMEMKIT_NO_HOOKS explicit thread_group(unsigned mask) : mask(mask)
     {
     }
 
@@ -86,38 +86,38 @@ class thread_group
 class thread_block : public thread_group
 {
   public:
-    SMEMKIT_UNSEEN thread_block() : thread_group(0)
+    SMEMKIT_NO_HOOKS thread_block() : thread_group(0)
     {
     }
-    SMEMKIT_UNSEEN static void sync(SMEMKIT_HERE)
+    SMEMKIT_NO_HOOKS static void sync(SMEMKIT_HERE)
     {
         smemkit_barrier(0, file, line);
     }
-    SMEMKIT_UNSEEN static unsigned size()
+    SMEMKIT_NO_HOOKS static unsigned size()
     {
         return smemkit_detail::volume(blockDim);
     }
-    SMEMKIT_UNSEEN static unsigned num_threads()
+    SMEMKIT_NO_HOOKS static unsigned num_threads()
     {
         return smemkit_detail::volume(blockDim);
     }
-    SMEMKIT_UNSEEN static unsigned thread_rank()
+    SMEMKIT_NO_HOOKS static unsigned thread_rank()
     {
         return smemkit_detail::rank_in_block();
     }
-    SMEMKIT_UNSEEN static dim3 group_index()
+    SMEMKIT_NO_HOOKS static dim3 group_index()
     {
         return {blockIdx.x, blockIdx.y, blockIdx.z};
     }
-    SMEMKIT_UNSEEN static dim3 thread_index()
+    SMEMKIT_NO_HOOKS static dim3 thread_index()
     {
         return {threadIdx.x, threadIdx.y, threadIdx.z};
     }
-    SMEMKIT_UNSEEN static dim3 group_dim()
+    SMEMKIT_NO_HOOKS static dim3 group_dim()
     {
         return {blockDim.x, blockDim.y, blockDim.z};
     }
-    SMEMKIT_UNSEEN static dim3 dim_threads()
+    SMEMKIT_NO_HOOKS static dim3 dim_threads()
     {
         return {blockDim.x, blockDim.y, blockDim.z};
     }
@@ -146,61 +146,61 @@ class smemkit_lanes : public thread_group
 {
   public:
     template <class T>
-    SMEMKIT_UNSEEN T shfl(T value, int rank, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS T shfl(T value, int rank, SMEMKIT_HERE) const
     {
         return from(value, (unsigned)rank, file, line);
     }
     template <class T>
-    SMEMKIT_UNSEEN T shfl_up(T value, unsigned delta, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS T shfl_up(T value, unsigned delta, SMEMKIT_HERE) const
     {
         const unsigned rank = this->rank();
         return from(value, rank < delta ? rank : rank - delta, file, line);
     }
     template <class T>
-    SMEMKIT_UNSEEN T shfl_down(T value, unsigned delta, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS T shfl_down(T value, unsigned delta, SMEMKIT_HERE) const
     {
         const unsigned rank = this->rank();
         return from(value, delta >= count() - rank ? rank : rank + delta, file, line);
     }
-    SMEMKIT_UNSEEN int any(int predicate, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS int any(int predicate, SMEMKIT_HERE) const
     {
         return vote(predicate, file, line) != 0;
     }
-    SMEMKIT_UNSEEN int all(int predicate, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS int all(int predicate, SMEMKIT_HERE) const
     {
         return vote(!predicate, file, line) == 0;
     }
-    SMEMKIT_UNSEEN unsigned ballot(int predicate, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS unsigned ballot(int predicate, SMEMKIT_HERE) const
     {
         return packed(vote(predicate, file, line));
     }
     template <class T>
-    SMEMKIT_UNSEEN unsigned match_any(T value, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS unsigned match_any(T value, SMEMKIT_HERE) const
     {
         return packed(match(value, file, line));
     }
     template <class T>
-    SMEMKIT_UNSEEN unsigned match_all(T value, int &all, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS unsigned match_all(T value, int &all, SMEMKIT_HERE) const
     {
         all = vote(match(value, file, line) != vote(1, file, line), file, line) == 0;
         return all ? packed(vote(1, file, line)) : 0;
     }
 
     /* for the functions of this header */
-    SMEMKIT_UNSEEN unsigned rank() const
+    SMEMKIT_NO_HOOKS unsigned rank() const
     {
         return (unsigned)__builtin_popcount(mask & ((1u << smemkit::lane()) - 1));
     }
-    SMEMKIT_UNSEEN unsigned count() const
+    SMEMKIT_NO_HOOKS unsigned count() const
     {
         return (unsigned)__builtin_popcount(mask);
     }
-    SMEMKIT_UNSEEN unsigned vote(int predicate, const char *file, int line) const
+    SMEMKIT_NO_HOOKS unsigned vote(int predicate, const char *file, int line) const
     {
         return (unsigned)smemkit_warp(SMEMKIT_BALLOT, mask, predicate != 0, 0, file, line);
     }
     template <class T>
-    SMEMKIT_UNSEEN unsigned match(const T &value, const char *file, int line) const
+    SMEMKIT_NO_HOOKS unsigned match(const T &value, const char *file, int line) const
     {
         static_assert(sizeof(T) <= 8, "a match compares at most 8 bytes");
         uint64_t bits = 0;
@@ -208,18 +208,19 @@ class smemkit_lanes : public thread_group
         return (unsigned)smemkit_warp(SMEMKIT_MATCH, mask, bits, 0, file, line);
     }
     template <class T>
-    SMEMKIT_UNSEEN T from(const T &value, unsigned rank, const char *file, int line) const
+    SMEMKIT_NO_HOOKS T from(const T &value, unsigned rank, const char *file, int line) const
     {
         return smemkit_detail::shuffle(mask, value, lane_of(rank % count()), file, line);
     }
-    SMEMKIT_UNSEEN int lane_of(unsigned rank) const
+    SMEMKIT_NO_HOOKS int lane_of(unsigned rank) const
     {
         unsigned rest = mask;
         while (rank-- > 0)
             rest &= rest - 1;
         return __builtin_ctz(rest);
     }
-    SMEMKIT_UNSEEN unsigned packed(unsigned votes) const
+    /* the votes of the group's lanes in the order of their ranks */
+    SMEMKIT_NO_HOOKS unsigned packed(unsigned votes) const
     {
         unsigned result = 0, rank = 0;
         for (unsigned rest = mask; rest; rest &= rest - 1, rank++)
@@ -228,7 +229,7 @@ class smemkit_lanes : public thread_group
     }
 
   protected:
-    SMEMKIT_UNSEEN explicit smemkit_lanes(unsigned mask) : thread_group(mask)
+    SMEMKIT_NO_HOOKS explicit smemkit_lanes(unsigned mask) : thread_group(mask)
     {
     }
 };
@@ -237,15 +238,15 @@ class smemkit_lanes : public thread_group
 class coalesced_group : public smemkit_lanes
 {
   public:
-    SMEMKIT_UNSEEN unsigned meta_group_rank() const
+    SMEMKIT_NO_HOOKS unsigned meta_group_rank() const
     {
         return group_rank;
     }
-    SMEMKIT_UNSEEN unsigned meta_group_size() const
+    SMEMKIT_NO_HOOKS unsigned meta_group_size() const
     {
         return groups;
     }
-    SMEMKIT_UNSEEN explicit coalesced_group(unsigned mask, unsigned group_rank = 0, unsigned groups = 1)
+    SMEMKIT_NO_HOOKS explicit coalesced_group(unsigned mask, unsigned group_rank = 0, unsigned groups = 1)
         : smemkit_lanes(mask), group_rank(group_rank), groups(groups)
     {
     }
@@ -267,41 +268,41 @@ class thread_block_tile : public smemkit_lanes
     static_assert(Size <= 32, "tiles of more than 32 threads do not run on the CPU device");
 
   public:
-    SMEMKIT_UNSEEN static constexpr unsigned size()
+    SMEMKIT_NO_HOOKS static constexpr unsigned size()
     {
         return Size;
     }
-    SMEMKIT_UNSEEN static constexpr unsigned num_threads()
+    SMEMKIT_NO_HOOKS static constexpr unsigned num_threads()
     {
         return Size;
     }
-    SMEMKIT_UNSEEN static unsigned thread_rank()
+    SMEMKIT_NO_HOOKS static unsigned thread_rank()
     {
         return (unsigned)smemkit::lane() % Size;
     }
-    SMEMKIT_UNSEEN unsigned meta_group_rank() const
+    SMEMKIT_NO_HOOKS unsigned meta_group_rank() const
     {
         return group_rank;
     }
-    SMEMKIT_UNSEEN unsigned meta_group_size() const
+    SMEMKIT_NO_HOOKS unsigned meta_group_size() const
     {
         return groups;
     }
     template <class T>
-    SMEMKIT_UNSEEN T shfl_xor(T value, unsigned bits, SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS T shfl_xor(T value, unsigned bits, SMEMKIT_HERE) const
     {
         const unsigned rank = this->rank(), other = rank ^ bits;
         return from(value, other < Size ? other : rank, file, line);
     }
 
-    SMEMKIT_UNSEEN explicit thread_block_tile(unsigned group_rank, unsigned groups)
+    SMEMKIT_NO_HOOKS explicit thread_block_tile(unsigned group_rank, unsigned groups)
         : smemkit_lanes((Size == 32 ? 0xffffffffu : (1u << Size % 32) - 1)
                         << ((unsigned)smemkit::lane() & (0u - Size))),
           group_rank(group_rank), groups(groups)
     {
     }
     template <class Other>
-    SMEMKIT_UNSEEN thread_block_tile(const thread_block_tile<Size, Other> &other)
+    SMEMKIT_NO_HOOKS thread_block_tile(const thread_block_tile<Size, Other> &other)
         : smemkit_lanes(other.lanes()), group_rank((unsigned)other.meta_group_rank()),
           groups((unsigned)other.meta_group_size())
     {
@@ -312,7 +313,7 @@ class thread_block_tile : public smemkit_lanes
 };
 
 template <unsigned Size>
-SMEMKIT_UNSEEN inline std::enable_if_t<(Size <= 32), thread_block_tile<Size, thread_block>>
+SMEMKIT_NO_HOOKS inline std::enable_if_t<(Size <= 32), thread_block_tile<Size, thread_block>>
 tiled_partition(const thread_block &)
 {
     return thread_block_tile<Size, thread_block>(smemkit_detail::rank_in_block() / Size,
@@ -372,48 +373,48 @@ SMEMKIT_INLINE coalesced_group labeled_partition(const smemkit_lanes &group, Lab
 class grid_group
 {
   public:
-    SMEMKIT_UNSEEN static unsigned long long size()
+    SMEMKIT_NO_HOOKS static unsigned long long size()
     {
         return (unsigned long long)smemkit_detail::volume(blockDim) * num_blocks();
     }
-    SMEMKIT_UNSEEN static unsigned long long num_threads()
+    SMEMKIT_NO_HOOKS static unsigned long long num_threads()
     {
         return size();
     }
-    SMEMKIT_UNSEEN static unsigned long long thread_rank()
+    SMEMKIT_NO_HOOKS static unsigned long long thread_rank()
     {
         return block_rank() * smemkit_detail::volume(blockDim) + smemkit_detail::rank_in_block();
     }
-    SMEMKIT_UNSEEN static unsigned long long num_blocks()
+    SMEMKIT_NO_HOOKS static unsigned long long num_blocks()
     {
         return (unsigned long long)gridDim.x * gridDim.y * gridDim.z;
     }
-    SMEMKIT_UNSEEN static unsigned long long block_rank()
+    SMEMKIT_NO_HOOKS static unsigned long long block_rank()
     {
         return blockIdx.x +
                (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
     }
-    SMEMKIT_UNSEEN static dim3 group_dim()
+    SMEMKIT_NO_HOOKS static dim3 group_dim()
     {
         return {gridDim.x, gridDim.y, gridDim.z};
     }
-    SMEMKIT_UNSEEN static dim3 dim_blocks()
+    SMEMKIT_NO_HOOKS static dim3 dim_blocks()
     {
         return {gridDim.x, gridDim.y, gridDim.z};
     }
-    SMEMKIT_UNSEEN static dim3 block_index()
+    SMEMKIT_NO_HOOKS static dim3 block_index()
     {
         return {blockIdx.x, blockIdx.y, blockIdx.z};
     }
-    SMEMKIT_UNSEEN static dim3 thread_index()
+    SMEMKIT_NO_HOOKS static dim3 thread_index()
     {
         return {threadIdx.x, threadIdx.y, threadIdx.z};
     }
-    SMEMKIT_UNSEEN static bool is_valid()
+    SMEMKIT_NO_HOOKS static bool is_valid()
     {
         return true;
     }
-    SMEMKIT_UNSEEN void sync(SMEMKIT_HERE) const
+    SMEMKIT_NO_HOOKS void sync(SMEMKIT_HERE) const
     {
         smemkit::grid_barrier(SMEMKIT_PC, file, line);
     }
@@ -430,74 +431,74 @@ class cluster_group
   public:
     struct arrival_token {
     };
-    SMEMKIT_UNSEEN static arrival_token barrier_arrive(SMEMKIT_HERE)
+    SMEMKIT_NO_HOOKS static arrival_token barrier_arrive(SMEMKIT_HERE)
     {
         smemkit_cluster_arrive(0, 1, file, line);
         return {};
     }
-    SMEMKIT_UNSEEN static void barrier_wait(SMEMKIT_HERE)
+    SMEMKIT_NO_HOOKS static void barrier_wait(SMEMKIT_HERE)
     {
         smemkit_cluster_wait(0, file, line);
     }
-    SMEMKIT_UNSEEN static void barrier_wait(arrival_token &&, SMEMKIT_HERE)
+    SMEMKIT_NO_HOOKS static void barrier_wait(arrival_token &&, SMEMKIT_HERE)
     {
         smemkit_cluster_wait(0, file, line);
     }
-    SMEMKIT_UNSEEN static void sync(SMEMKIT_HERE)
+    SMEMKIT_NO_HOOKS static void sync(SMEMKIT_HERE)
     {
         smemkit_cluster_arrive(0, 1, file, line);
         smemkit_cluster_wait(0, file, line);
     }
-    SMEMKIT_UNSEEN static dim3 dim_blocks()
+    SMEMKIT_NO_HOOKS static dim3 dim_blocks()
     {
         return {smemkit_cluster_dim(0), smemkit_cluster_dim(1), smemkit_cluster_dim(2)};
     }
-    SMEMKIT_UNSEEN static unsigned num_blocks()
+    SMEMKIT_NO_HOOKS static unsigned num_blocks()
     {
         return smemkit_cluster_dim(0) * smemkit_cluster_dim(1) * smemkit_cluster_dim(2);
     }
-    SMEMKIT_UNSEEN static dim3 block_index()
+    SMEMKIT_NO_HOOKS static dim3 block_index()
     {
         return {blockIdx.x % smemkit_cluster_dim(0), blockIdx.y % smemkit_cluster_dim(1),
                 blockIdx.z % smemkit_cluster_dim(2)};
     }
-    SMEMKIT_UNSEEN static unsigned block_rank()
+    SMEMKIT_NO_HOOKS static unsigned block_rank()
     {
         return smemkit_cluster_rank();
     }
-    SMEMKIT_UNSEEN static dim3 dim_threads()
+    SMEMKIT_NO_HOOKS static dim3 dim_threads()
     {
         return {smemkit_cluster_dim(0) * blockDim.x, smemkit_cluster_dim(1) * blockDim.y,
                 smemkit_cluster_dim(2) * blockDim.z};
     }
-    SMEMKIT_UNSEEN static unsigned num_threads()
+    SMEMKIT_NO_HOOKS static unsigned num_threads()
     {
         return num_blocks() * smemkit_detail::volume(blockDim);
     }
-    SMEMKIT_UNSEEN static unsigned size()
+    SMEMKIT_NO_HOOKS static unsigned size()
     {
         return num_threads();
     }
-    SMEMKIT_UNSEEN static dim3 thread_index()
+    SMEMKIT_NO_HOOKS static dim3 thread_index()
     {
         const dim3 block = block_index();
         return {block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y,
                 block.z * blockDim.z + threadIdx.z};
     }
-    SMEMKIT_UNSEEN static unsigned thread_rank()
+    SMEMKIT_NO_HOOKS static unsigned thread_rank()
     {
         return block_rank() * smemkit_detail::volume(blockDim) + smemkit_detail::rank_in_block();
     }
     template <class T>
-    SMEMKIT_UNSEEN static T *map_shared_rank(T *address, int rank, SMEMKIT_HERE)
+    SMEMKIT_NO_HOOKS static T *map_shared_rank(T *address, int rank, SMEMKIT_HERE)
     {
         return (T *)smemkit_cluster_map((const void *)address, (unsigned)rank, file, line);
     }
-    SMEMKIT_UNSEEN static unsigned query_shared_rank(const void *address)
+    SMEMKIT_NO_HOOKS static unsigned query_shared_rank(const void *address)
     {
         return smemkit_cluster_rank_of(address);
     }
-    SMEMKIT_UNSEEN static bool is_valid()
+    SMEMKIT_NO_HOOKS static bool is_valid()
     {
         return true;
     }

@@ -1,4 +1,4 @@
-/* A library for host code, whose header brings the types of its elements. */
+/* A host library, of which kernels only need the element types. */
 #include <cuComplex.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

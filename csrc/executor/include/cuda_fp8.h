@@ -69,39 +69,39 @@ struct fp8 {
 
     fp8() = default;
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-    SMEMKIT_UNSEEN explicit fp8(T value)
+    SMEMKIT_NO_HOOKS explicit fp8(T value)
         : __x(fp8_from_float(fits_float<T> ? (float)value : round_to_odd(value), true, KIND))
     {
     }
-    SMEMKIT_UNSEEN explicit fp8(__half value) : fp8(value.value())
+    SMEMKIT_NO_HOOKS explicit fp8(__half value) : fp8(value.value())
     {
     }
-    SMEMKIT_UNSEEN explicit fp8(__nv_bfloat16 value) : fp8(value.value())
+    SMEMKIT_NO_HOOKS explicit fp8(__nv_bfloat16 value) : fp8(value.value())
     {
     }
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool>>>
-    SMEMKIT_UNSEEN explicit operator T() const
+    SMEMKIT_NO_HOOKS explicit operator T() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         const float value = fp8_to_float(__x, KIND);
         if constexpr (std::is_integral_v<T>)
             return saturate<T>(truncf(value));
         else
             return value;
     }
-    SMEMKIT_UNSEEN explicit operator bool() const
+    SMEMKIT_NO_HOOKS explicit operator bool() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return (__x & 0x7f) != 0;
     }
-    SMEMKIT_UNSEEN explicit operator __half() const
+    SMEMKIT_NO_HOOKS explicit operator __half() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return fp8_to_float(__x, KIND);
     }
-    SMEMKIT_UNSEEN explicit operator __nv_bfloat16() const
+    SMEMKIT_NO_HOOKS explicit operator __nv_bfloat16() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return fp8_to_float(__x, KIND);
     }
 };
@@ -112,28 +112,28 @@ struct fp8x2 {
     __nv_fp8x2_storage_t __x;
 
     fp8x2() = default;
-    SMEMKIT_UNSEEN explicit fp8x2(float2 v)
+    SMEMKIT_NO_HOOKS explicit fp8x2(float2 v)
         : __x((__nv_fp8x2_storage_t)(fp8<KIND>(v.x).__x | fp8<KIND>(v.y).__x << 8))
     {
     }
-    SMEMKIT_UNSEEN explicit fp8x2(double2 v)
+    SMEMKIT_NO_HOOKS explicit fp8x2(double2 v)
         : __x((__nv_fp8x2_storage_t)(fp8<KIND>(v.x).__x | fp8<KIND>(v.y).__x << 8))
     {
     }
-    SMEMKIT_UNSEEN explicit fp8x2(__half2 v) : fp8x2(floats_of(v))
+    SMEMKIT_NO_HOOKS explicit fp8x2(__half2 v) : fp8x2(floats_of(v))
     {
     }
-    SMEMKIT_UNSEEN explicit fp8x2(__nv_bfloat162 v) : fp8x2(floats_of(v))
+    SMEMKIT_NO_HOOKS explicit fp8x2(__nv_bfloat162 v) : fp8x2(floats_of(v))
     {
     }
-    SMEMKIT_UNSEEN explicit operator float2() const
+    SMEMKIT_NO_HOOKS explicit operator float2() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return {fp8_to_float((uint8_t)__x, KIND), fp8_to_float((uint8_t)(__x >> 8), KIND)};
     }
-    SMEMKIT_UNSEEN explicit operator __half2() const
+    SMEMKIT_NO_HOOKS explicit operator __half2() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return {fp8_to_float((uint8_t)__x, KIND), fp8_to_float((uint8_t)(__x >> 8), KIND)};
     }
 };
@@ -144,26 +144,26 @@ struct fp8x4 {
     __nv_fp8x4_storage_t __x;
 
     fp8x4() = default;
-    SMEMKIT_UNSEEN explicit fp8x4(float4 v)
+    SMEMKIT_NO_HOOKS explicit fp8x4(float4 v)
         : __x(fp8x2<KIND>(float2{v.x, v.y}).__x | (unsigned)fp8x2<KIND>(float2{v.z, v.w}).__x << 16)
     {
     }
     template <class V, class = std::enable_if_t<sizeof(V) == 32>> /* double4, of any alignment */
-    SMEMKIT_UNSEEN explicit fp8x4(V v)
+    SMEMKIT_NO_HOOKS explicit fp8x4(V v)
         : __x(fp8x2<KIND>(double2{v.x, v.y}).__x | (unsigned)fp8x2<KIND>(double2{v.z, v.w}).__x << 16)
     {
     }
-    SMEMKIT_UNSEEN explicit fp8x4(__half2 low, __half2 high)
+    SMEMKIT_NO_HOOKS explicit fp8x4(__half2 low, __half2 high)
         : __x(fp8x2<KIND>(low).__x | (unsigned)fp8x2<KIND>(high).__x << 16)
     {
     }
-    SMEMKIT_UNSEEN explicit fp8x4(__nv_bfloat162 low, __nv_bfloat162 high)
+    SMEMKIT_NO_HOOKS explicit fp8x4(__nv_bfloat162 low, __nv_bfloat162 high)
         : __x(fp8x2<KIND>(low).__x | (unsigned)fp8x2<KIND>(high).__x << 16)
     {
     }
-    SMEMKIT_UNSEEN explicit operator float4() const
+    SMEMKIT_NO_HOOKS explicit operator float4() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return {fp8_to_float((uint8_t)__x, KIND), fp8_to_float((uint8_t)(__x >> 8), KIND),
                 fp8_to_float((uint8_t)(__x >> 16), KIND), fp8_to_float((uint8_t)(__x >> 24), KIND)};
     }

@@ -40,7 +40,7 @@
 #define __constant__
 #define __managed__
 #define __grid_constant__
-#ifdef SMEMKIT_CHECKED /* faults are told with the calls that led to them */
+#ifdef SMEMKIT_CHECKED /* faults are reported with the calls that led to them */
 #define __forceinline__ inline
 #else
 #define __forceinline__ inline __attribute__((always_inline))
@@ -83,22 +83,22 @@
  * the kernel's call site (SMEMKIT_PC, in the function that the kernel calls).
  */
 #ifndef SMEMKIT_CHECKED
-#define SMEMKIT_UNSEEN
+#define SMEMKIT_NO_HOOKS
 #define SMEMKIT_PC ((const void *)nullptr)
 #else
 #if defined(__clang__) && __has_attribute(disable_sanitizer_instrumentation)
-#define SMEMKIT_UNSEEN \
+#define SMEMKIT_NO_HOOKS \
     __attribute__((no_sanitize("thread", "coverage", "bounds"), disable_sanitizer_instrumentation))
 #elif defined(__clang__)
-#define SMEMKIT_UNSEEN __attribute__((no_sanitize("thread", "coverage", "bounds")))
+#define SMEMKIT_NO_HOOKS __attribute__((no_sanitize("thread", "coverage", "bounds")))
 #elif __has_attribute(no_sanitize_coverage)
-#define SMEMKIT_UNSEEN __attribute__((no_sanitize("thread,bounds"), no_sanitize_coverage))
+#define SMEMKIT_NO_HOOKS __attribute__((no_sanitize("thread,bounds"), no_sanitize_coverage))
 #else
-#define SMEMKIT_UNSEEN __attribute__((no_sanitize("thread,bounds")))
+#define SMEMKIT_NO_HOOKS __attribute__((no_sanitize("thread,bounds")))
 #endif
 #define SMEMKIT_PC ((const void *)__builtin_return_address(0))
 #endif
-#define SMEMKIT_INLINE SMEMKIT_UNSEEN static inline
+#define SMEMKIT_INLINE SMEMKIT_NO_HOOKS static inline
 /* For an overloaded function that uses templates: as a template it is compiled only where it is used. The
  * templates that other functions use are instantiated for every kernel, even from a precompiled header. */
 #define SMEMKIT_IF_USED     \
@@ -129,7 +129,7 @@
 #include "smemkit/texture_host.h"
 
 /* Called by gcc's check for writes past the end of local arrays */
-extern "C" SMEMKIT_UNSEEN __attribute__((weak, used, visibility("hidden"), noreturn)) void __stack_chk_fail()
+extern "C" SMEMKIT_NO_HOOKS __attribute__((weak, used, visibility("hidden"), noreturn)) void __stack_chk_fail()
 {
     smemkit_overrun((const void *)__builtin_return_address(0));
 }

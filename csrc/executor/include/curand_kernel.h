@@ -39,13 +39,13 @@ struct matrix160 {
     bits160 column[160]; /* the images of single bits */
 };
 
-SMEMKIT_UNSEEN SMEMKIT_INLINE bits160 step160(bits160 x)
+SMEMKIT_NO_HOOKS SMEMKIT_INLINE bits160 step160(bits160 x)
 {
     const unsigned t = x.word[0] ^ x.word[0] >> 2;
     const unsigned last = x.word[4] ^ x.word[4] << 4 ^ t ^ t << 1;
     return {{x.word[1], x.word[2], x.word[3], x.word[4], last}};
 }
-SMEMKIT_UNSEEN SMEMKIT_INLINE bits160 apply160(const matrix160 &m, bits160 x)
+SMEMKIT_NO_HOOKS SMEMKIT_INLINE bits160 apply160(const matrix160 &m, bits160 x)
 {
     bits160 sum = {};
     for (int i = 0; i < 160; i++)
@@ -59,7 +59,7 @@ enum { XORWOW_POWERS = 131 }; /* of two: offsets have 64 bits, and a subsequence
 struct xorwow_powers {
     matrix160 *power;
 
-    SMEMKIT_UNSEEN xorwow_powers() : power(new matrix160[XORWOW_POWERS])
+    SMEMKIT_NO_HOOKS xorwow_powers() : power(new matrix160[XORWOW_POWERS])
     {
         for (int i = 0; i < 160; i++) {
             bits160 bit = {};
@@ -71,8 +71,8 @@ struct xorwow_powers {
                 power[n].column[i] = apply160(power[n - 1], power[n - 1].column[i]);
     }
 };
-/* Filled before any launch: a static variable of a function would be by a thread, for which the others of its
- * worker would wait in the C++ library, without end. */
+/* Filled before any launch. A static variable of a function would be filled by a CUDA thread, and the other
+ * threads of its worker would wait for it in the C++ library forever. */
 static const xorwow_powers powers_of_xorwow;
 
 SMEMKIT_INLINE void skip160(curandStateXORWOW *state, unsigned long long steps, int first_power)

@@ -1,8 +1,8 @@
 /* nvcuda::wmma: products of small matrices by a warp. Element i of lane l of a fragment is the element i + l * n
  * of the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Elements of fewer than 8
- * bits are packed: register l of a warp is the word l of the matrix as it lies in memory. Products are exact, and
- * a sum is rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its
- * own way. */
+ * bits are packed: register l of a warp is word l of the matrix in memory. Products are exact, and a sum is
+ * rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its own way.
+ */
 #ifndef SMEMKIT_MMA_H
 #define SMEMKIT_MMA_H
 
@@ -50,7 +50,7 @@ struct fragment_element {
     using type = T;
     static constexpr int bits = 8 * sizeof(T);
     static constexpr bool integer = std::is_integral_v<T>;
-    SMEMKIT_UNSEEN static auto value(T x)
+    SMEMKIT_NO_HOOKS static auto value(T x)
     {
         if constexpr (integer)
             return (long long)x;
@@ -63,7 +63,7 @@ struct fragment_element<nvcuda::wmma::precision::tf32> {
     using type = float;
     static constexpr int bits = 32;
     static constexpr bool integer = false;
-    SMEMKIT_UNSEEN static double value(float x) /* the last 13 bits are not read */
+    SMEMKIT_NO_HOOKS static double value(float x) /* the last 13 bits are not read */
     {
         return __uint_as_float(__float_as_uint(x) & ~0x1fffu);
     }
@@ -74,7 +74,7 @@ struct fragment_element<nvcuda::wmma::precision::tf32> {
         using type = word;                                                      \
         static constexpr int bits = width;                                      \
         static constexpr bool integer = true;                                   \
-        SMEMKIT_UNSEEN static long long value(word x, int i)                    \
+        SMEMKIT_NO_HOOKS static long long value(word x, int i)                  \
         {                                                                       \
             return (word)((unsigned)x << (32 - bits * (i + 1))) >> (32 - bits); \
         }                                                                       \
@@ -192,7 +192,7 @@ SMEMKIT_INLINE void fill_fragment(fragment<Use, M, N, K, T, Layout> &f, Value va
 namespace smemkit
 {
 
-/* All lanes of the warp come here. It orders no memory, unlike __syncwarp. */
+/* All lanes of the warp must call this. Unlike __syncwarp it orders no memory. */
 SMEMKIT_INLINE void meet(const char *file, int line)
 {
     smemkit_warp(SMEMKIT_BALLOT, ~0u, 1, 0, file, line);
@@ -220,7 +220,7 @@ SMEMKIT_INLINE void load_fragment(Fragment &f, const T *from, unsigned stride, b
     smemkit_fragment_place(from, stride, Fragment::element::bits, "wmma::load_matrix_sync", file, line);
     for (int i = 0; i < Fragment::num_storage_elements; i++) {
         const T *at = from + fragment_offset<Fragment>(i, stride, column_major);
-        reads(at, sizeof *at, pc);
+        report_read(at, sizeof *at, pc);
         f.x[i] = load(at);
     }
 }
@@ -232,7 +232,7 @@ SMEMKIT_INLINE void store_fragment(T *to, const Fragment &f, unsigned stride, bo
     smemkit_fragment_place(to, stride, 8 * sizeof(T), "wmma::store_matrix_sync", file, line);
     for (int i = 0; i < Fragment::num_elements; i++) {
         T *at = to + fragment_offset<Fragment>(i, stride, column_major);
-        writes(at, sizeof *at, pc);
+        report_write(at, sizeof *at, pc);
         store(at, f.x[i]);
     }
 }
@@ -251,7 +251,7 @@ struct fragment_product {
 
     /* Element i, j of a matrix of the warp's lanes; of a packed one along k */
     template <class Fragment>
-    SMEMKIT_UNSEEN static number element(const Fragment *const (&lanes)[32], int i, int j)
+    SMEMKIT_NO_HOOKS static number element(const Fragment *const (&lanes)[32], int i, int j)
     {
         constexpr int each = Fragment::num_elements;
         if constexpr (Fragment::element::bits < 8) {
@@ -263,7 +263,7 @@ struct fragment_product {
             return Fragment::element::value(lanes[at / each]->x[at % each]);
         }
     }
-    SMEMKIT_UNSEEN static number multiply_add(number x, number y, number sum, bool bits_and)
+    SMEMKIT_NO_HOOKS static number multiply_add(number x, number y, number sum, bool bits_and)
     {
         if constexpr (A::element::bits == 1)
             return sum + (bits_and ? x & y : x ^ y);
@@ -272,7 +272,7 @@ struct fragment_product {
         else
             return sum + x * y;
     }
-    SMEMKIT_UNSEEN static void run(struct smemkit_warp_call *const calls[32])
+    SMEMKIT_NO_HOOKS static void run(struct smemkit_warp_call *const calls[32])
     {
         constexpr int M = A::rows, K = A::columns, N = B::columns, each = D::num_elements;
         const A *a[32];

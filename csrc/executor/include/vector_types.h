@@ -77,13 +77,13 @@ SMEMKIT_ALIGNED_VECTORS(double, double)
 
 struct dim3 {
     unsigned int x, y, z;
-    SMEMKIT_UNSEEN constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z)
+    SMEMKIT_NO_HOOKS constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z)
     {
     }
-    SMEMKIT_UNSEEN constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z)
+    SMEMKIT_NO_HOOKS constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z)
     {
     }
-    SMEMKIT_UNSEEN constexpr operator uint3() const
+    SMEMKIT_NO_HOOKS constexpr operator uint3() const
     {
         return {x, y, z};
     }

@@ -30,7 +30,7 @@ struct matmul_method {
 
 struct matmul_choice choose_matmul_kernel(const struct device *, enum dtype, enum precision, struct matmul_size);
 
-/* The slices for a kernel that was asked for by name. */
+/* The slices for a kernel that was selected by name. */
 npy_intp choose_k_per_slice(const struct device *, const struct kernel_row *, enum dtype, struct matmul_size);
 
 #endif

@@ -20,11 +20,11 @@ struct candidate {
     int depth;                     /* products per element between two barriers: a step */
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
     int capability;                /* the least that pays: 80 has asynchronous copies */
-    int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
-    int min_n;                     /* fewer columns leave most of a tile empty */
-    int min_k;                     /* shorter sums are more accurate otherwise */
-    int start_k;                   /* what the start and end of a block cost, in steps along k */
-    int full;                      /* resident blocks that reach the speed of more_blocks */
+    int few_columns; /* columns of a tile if more than half of the multiprocessors would have none; 0: unchanged */
+    int min_n;       /* fewer columns leave most of a tile empty */
+    int min_k;       /* shorter sums are more accurate otherwise */
+    int start_k;     /* what the start and end of a block cost, in steps along k */
+    int full;        /* resident blocks that reach the speed of more_blocks */
 };
 
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
@@ -91,7 +91,7 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
            ((double)size.m * (double)size.k + (double)size.k * (double)size.n + (double)size.m * (double)size.n);
 }
 
-/* TFLOP/s of a multiprocessor with so many resident blocks: in between by a straight line. */
+/* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
 static double speed_of(const struct candidate *candidate, npy_intp blocks)
 {
     const npy_intp more = candidate->full - 1;
@@ -153,8 +153,8 @@ static double cpu_time(const struct candidate *candidate, struct matmul_size siz
     return blocks * (CPU_BLOCK_NS + candidate->threads * (CPU_THREAD_NS + steps * candidate->step_ns));
 }
 
-/* The same for matvec with operands in C order: a large A is read along k, by groups of threads that exchange
- * their sums (one per thread, or one per lane and vector), and a large B by columns. */
+/* The executor's time of matvec with operands in C order: a large A is read along k, by groups of threads that
+ * exchange their sums (one per thread, or one per lane and vector), and a large B by columns. */
 static double cpu_matvec_time(struct matmul_size size)
 {
     enum { PACK = 4, SHORT_K = 512, GROUP = 32, LARGE_GROUP = 256, COLUMNS = 128 };
@@ -227,7 +227,7 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
         least = best_time(NULL, device, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
         if (one_vector && size.batches == 1 && !device_is_host(device))
-            return choice; /* the others compute at least 15 of 16 rows or columns in vain */
+            return choice; /* the others waste at least 15 of 16 rows or columns */
     }
     for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
         double time;

@@ -84,7 +84,7 @@ static void find_groups(const struct layout *layout, const int *order, const boo
         ++*end;
 }
 
-/* Whether the kernels that kernel=None takes accept an array's layout, in this order of its dimensions. */
+/* Whether the kernels that kernel=None may choose accept an array's layout, in this order of its dimensions. */
 static bool accepts_array(const struct layout *layout, const int *order, const bool *reduced, int element)
 {
     int begin, end, ndim = layout->ndim;
@@ -145,8 +145,8 @@ static void choose_axis_order(const struct call *call, const bool *reduced, bool
             order[kept++] = i;
 }
 
-/* Appends the dimensions of one group to `in_view`, and to `out_view` if the group is kept, merged as far as
- * possible. Returns the number of elements of the group. */
+/* Appends the dimensions of one group to `in_view`, and to `out_view` if the group is kept, merged where possible.
+ * Returns the number of elements of the group. */
 static npy_intp append_group(struct call *call, const struct layout *out, const int *order, int count, bool kept)
 {
     struct layout *in_view = &call->in_view[0], *out_view = &call->out_view;

@@ -126,7 +126,7 @@ static bool prefers_one_column_per_thread(const struct problem *problem)
 
 /* ---- the ranking ---- */
 
-/* A kernel takes what it supports; it is taken by the first rule that also wants it. */
+/* The first rule whose kernel supports the problem, and that wants it, decides. */
 struct rule {
     enum kernel_index kernel;
     bool (*supports)(const struct problem *), (*wants)(const struct problem *);
@@ -150,7 +150,7 @@ static enum kernel_index choose_by_rank(const struct device *device, const struc
         return ROW_reduce_rowwise;
     while (rule < last && (!rule->supports(problem) || !rule->wants(problem) ||
                            !kernel_may_be_chosen(device, rule->kernel, problem->args->dtype)))
-        rule++; /* the last one takes everything */
+        rule++; /* the last rule accepts every problem */
     return rule->kernel;
 }
 

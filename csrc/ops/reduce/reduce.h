@@ -59,7 +59,8 @@ struct reduction {
 bool read_reduce_op(PyObject *, enum reduce_op *);
 bool find_reduce_op(PyObject *, enum reduce_op *); /* false without an exception */
 
-/* The dtype of `out`: a new reference. NULL if there is no out, or no array; the latter is refused later. */
+/* The dtype of `out`: a new reference. NULL if there is no out, or if it is not an array, which is refused later.
+ */
 PyArray_Descr *get_out_descr(const struct module_state *state, PyObject *out);
 
 bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
@@ -113,7 +114,7 @@ bool prefers_whole_columns(const struct reduce_target *gpu, const struct extent 
 void choose_column_split(const struct reduce_target *gpu, const struct extent *extent,
                          const struct reduce_args *args, int vector, struct reduce_work *work);
 
-/* The same for a part on the device, whose dimensions are those of the groups. */
+/* Whether the kernel accepts the layout of a part on the device, whose dimensions are those of the groups. */
 bool accepts_part_layout(const struct layout *device_layout, const void *context);
 
 /* Views x as (outer, n, inner), and out as (outer, inner). */

@@ -199,7 +199,7 @@ static bool fills_boxes_better(const struct problem *p)
 
 /* ---- the ranking ---- */
 
-/* A kernel takes what it supports; it is taken by the first rule that also wants it. */
+/* The first rule whose kernel supports the problem, and that wants it, decides. */
 struct rule {
     enum kernel_index kernel;
     bool (*supports)(const struct problem *), (*wants)(const struct problem *);
@@ -256,6 +256,6 @@ const struct kernel_row *choose_transpose_kernel(const struct device *device, co
     problem.odd = problem.segment_bytes <= limits->short_segment_bytes && problem.segment_bytes % VECTOR != 0;
     while (!rule->supports(&problem) || !rule->wants(&problem) ||
            !kernel_may_be_chosen(device, rule->kernel, dtypes_of_size(element)))
-        rule++; /* the last one takes everything, by the default kernel */
+        rule++; /* the last rule accepts every problem, with the default kernel */
     return &kernel_rows[rule->kernel];
 }

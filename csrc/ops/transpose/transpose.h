@@ -10,7 +10,7 @@
 #include "ops/thresholds.h"
 #include "python/layout.h"
 
-/* The dimensions of out, merged as far as possible, with their strides in x and in out. */
+/* The dimensions of out, merged where possible, with their strides in x and in out. */
 struct axes {
     int ndim;
     npy_intp shape[NPY_MAXDIMS], x[NPY_MAXDIMS], out[NPY_MAXDIMS]; /* bytes */

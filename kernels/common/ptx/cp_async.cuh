@@ -1,7 +1,7 @@
 // cp.async: copies from global to shared memory that bypass the registers, sm_80 and above. (PTX ISA, "cp.async")
 //
-// `taken` of BYTES bytes are copied, the others become zeros. A commit makes a group of the copies before it; a
-// wait is for this thread's copies: others need a barrier as well.
+// `taken` of BYTES bytes are copied, the others become zeros. A commit makes a group of the copies before it. A
+// wait covers this thread's copies only: other threads need a barrier as well.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,10 +1,10 @@
-// cp.async.bulk: one thread starts a copy of many bytes, which the TMA carries out, sm_90 and above. (PTX ISA,
+// cp.async.bulk: one thread starts a copy of many bytes, which the TMA performs, sm_90 and above. (PTX ISA,
 // "cp.async.bulk")
 //
 // Addresses and lengths are multiples of 16. A load arrives at an mbarrier, whose phase has expected its bytes. A
 // store reads shared memory through the async proxy: each thread that has written there executes
-// fence_proxy_async() before the barrier that hands over; afterwards the thread that started the store waits for
-// its group, with _read until the source may be overwritten.
+// fence_proxy_async() before the barrier between the stores and the copy; afterwards the thread that started the
+// store waits for its group, with _read until the source may be overwritten.
 #pragma once
 
 #include <cuda_runtime.h>

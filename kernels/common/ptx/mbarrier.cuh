@@ -1,8 +1,9 @@
-// mbarrier: a barrier in shared memory whose arrivals and waits are apart, sm_80 and above. (PTX ISA, "mbarrier")
+// mbarrier: a barrier in shared memory with separate arrivals and waits, sm_80 and above. (PTX ISA, "mbarrier")
 //
-// A phase is complete when `count` arrivals have come; the next one begins at once. One thread initialises, and
-// __syncthreads() shows it to the others. A wait names the phase by the state that an arrival returned, or by its
-// parity, which is 0 for the first. With expect_tx (sm_90) a phase also waits for the bytes of bulk copies.
+// A phase is complete after `count` arrivals; the next one begins at once. One thread initialises the object, and
+// __syncthreads() makes that visible to the others. A wait names the phase by the state that an arrival returned,
+// or by its parity, which is 0 for the first. With expect_tx (sm_90) a phase also waits for the bytes of bulk
+// copies.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,11 +1,11 @@
-// C = A @ B with several pairs of tiles under way.
+// C = A @ B with several pairs of tiles in flight.
 //
-// The idea: while the warps multiply one pair of tiles, the next ones are on their way from global memory, by
-// asynchronous copies, which need no registers. Shared memory has a slot, called a stage, for each pair. One
-// barrier per pair is enough: the stage that is filled next is the one that all threads have finished before it.
-// Rows and columns beyond the edges repeat the last ones, because what is computed from them is not stored.
-// What the rung below wasted: the multiplications of a block waited for its loads, and its loads for them.
-// Launch: blocks of 256 threads, one block per BM x BN tile of each C.
+// The idea: while the warps multiply one pair of tiles, asynchronous copies, which need no registers, load the
+// next ones from global memory. Shared memory has a slot, called a stage, for each pair. One barrier per pair is
+// enough: the stage that is filled next is the one that all threads have finished before it. Rows and columns
+// beyond the edges repeat the last ones, because what is computed from them is not stored. What the rung below
+// wasted: the multiplications of a block waited for its loads, and its loads for them. Launch: blocks of 256
+// threads, one block per BM x BN tile of each C.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <type_traits>
@@ -31,8 +31,8 @@ struct stage {
 };
 
 // Starts the copies of the next pair of tiles, of which `depth` columns of A and rows of B are to be multiplied:
-// BK if WHOLE; zeros stand for the others. `a`: the thread's elements of A; `b`: its row of B; `columns`: its
-// vector.
+// BK if WHOLE; the others are filled with zeros. `a`: the thread's elements of A; `b`: its row of B; `columns`:
+// its vector.
 template <bool ALIGNED, bool WHOLE>
 static __device__ void load_stage(stage &to, const float *const *a, const float *b, const int *columns, int depth,
                                   int64_t n)
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
         columns[x] = (int)(ALIGNED ? min(own, last - 3) + x : min(own + x, last));
     }
 
-    const int first_depth = (int)((k - 1) % BK) + 1; // the first pair may be cut off, so that all others are whole
+    const int first_depth = (int)((k - 1) % BK) + 1; // the first pair may be partial, so that all others are whole
     const auto load = [&](auto is_whole, stage &to, int depth) {
         load_stage<ALIGNED, decltype(is_whole)::value>(to, a_rows, b, columns, depth, n);
         for (int l = 0; l < BM / A_ROWS; l++)
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
             for (int i = 0; i < TM; i++)
                 for (int s = 0; s < TN; s++) {
                     const int j =
-                        i % 2 ? TN - 1 - s : s; // there and back: b_values[j] is read from its register once
+                        i % 2 ? TN - 1 - s : s; // back and forth: b_values[j] is read from its register once
                     sum[i][j] += a_values[i] * b_values[j];
                 }
         }

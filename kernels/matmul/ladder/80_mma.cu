@@ -1,7 +1,7 @@
 // C = A @ B in float16 and bfloat16 on the tensor cores.
 //
-// The idea: one instruction, mma, multiplies 16 x 16 elements of A by 16 x 8 of B. The operands lie in the
-// registers of a whole warp, a few elements in each lane, and ldmatrix brings them from shared memory into this
+// The idea: one instruction, mma, multiplies 16 x 16 elements of A by 16 x 8 of B. The operands are in the
+// registers of a whole warp, a few elements in each lane, and ldmatrix loads them from shared memory in this
 // arrangement. Chunk c of row r, 16 bytes, is stored at c ^ r % 8: so the eight rows that ldmatrix reads together
 // are in different banks, without padding. What the rung below wasted: each multiplication of two floats was an
 // instruction of its own. Launch: blocks of 128 threads, one block per BM x BN tile of each C.
@@ -30,8 +30,8 @@ static __device__ inline int chunk_index(int row, int chunk, int chunks)
     return row * chunks + (chunk ^ row % 8);
 }
 
-// Starts the copies of ROWS rows of CHUNKS chunks of x, of which `rows` x `columns` elements are left; zeros stand
-// for the others. ALIGNED: chunks are whole, and begin at multiples of 16 bytes.
+// Starts the copies of ROWS rows of CHUNKS chunks of x, of which `rows` x `columns` elements are left; the others
+// are filled with zeros. ALIGNED: chunks are whole, and begin at multiples of 16 bytes.
 template <bool ALIGNED, int ROWS, int CHUNKS, class T>
 static __device__ void load_tile(uint4 *tile, const T *x, int64_t pitch, int64_t rows, int64_t columns)
 {

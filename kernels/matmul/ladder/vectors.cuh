@@ -1,13 +1,13 @@
-// Four neighbours in a row, as one load or store of 16 bytes where that is possible. `left` elements of the row
-// are left from the first of them on; 0 or less: the row is outside the matrix. `aligned`: rows begin at multiples
-// of 16 bytes.
+// Four neighbours in a row, as one load or store of 16 bytes where that is possible. The row has `left` elements
+// from the first of them on; 0 or less: they are outside the matrix. `aligned`: rows begin at multiples of 16
+// bytes.
 #pragma once
 
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <cstdint>
 
-// Zeros stand for elements outside the matrix.
+// Elements outside the matrix are 0.
 static __device__ inline float4 load_vector(const float *x, int64_t left, bool aligned)
 {
     if (aligned && left >= 4)

@@ -1,7 +1,7 @@
 // C = A @ B where B has few columns, or A few rows: at memory bandwidth, since each element of the larger
 // operand is used for few products.
 //
-// The idea: the larger operand is a matrix of many rows along k, the other one FEW vectors (more of them take
+// The idea: the larger operand is a matrix of many rows along k, the other one VECTORS vectors (more of them take
 // several rounds). Where k is contiguous, a group of threads takes a row, loads neighbouring packs of it, and adds
 // up its sums by shuffles. Several vectors are put into shared memory, part by part, and a warp multiplies several
 // rows by them, so that it reads a part of a vector once for all of these. Where the rows are contiguous (a vector
@@ -14,7 +14,7 @@
 #include "../../common/shuffle.cuh"
 #include "product.cuh"
 
-constexpr int BLOCK = 256, LANES = 32, WARPS = BLOCK / LANES, FEW = 8;
+constexpr int BLOCK = 256, LANES = 32, WARPS = BLOCK / LANES, VECTORS = 8;
 
 // Elements that are loaded together: 16 bytes, but not more than 8 elements, whose sums fit into registers.
 template <class T>
@@ -36,7 +36,7 @@ static matvec<T> matvec_of(const product<T> &p, bool b_is_larger)
     if (b_is_larger)
         v = {p.b.transposed(), p.a.transposed(), p.n, 1, p.n, p.m};
     if (v.count == 1)
-        v.vectors.column_stride = 0; // there is no next vector, whose alignment would matter
+        v.vectors.column_stride = 0; // there is no second vector whose alignment could matter
     return v;
 }
 
@@ -82,8 +82,9 @@ static __device__ Wide sum_of_lanes(Wide value)
     return value;
 }
 
-// N such sums, over each N lanes: lane t returns that of value t % N. In each step a lane keeps half of its
-// values, and sends the others to the lane that keeps them, so that it takes N - 1 shuffles, not N log2 N.
+// The sums of N values over groups of N lanes: lane t returns the sum of value t % N. In each step a lane keeps
+// half of its values, and sends the others to the lane that keeps them, so that it takes N - 1 shuffles, not N
+// log2 N.
 template <int N, class Wide>
 static __device__ Wide sums_of_lanes(const Wide (&values)[N], int lane)
 {
@@ -115,8 +116,8 @@ __global__ void __launch_bounds__(BLOCK)
     __shared__ alignas(16) Wide of_warp[WARPS];
 
     const int lane = threadIdx.x % group, warp = threadIdx.x / LANES;
-    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.chunk;
-    const int64_t end = min(begin + p.chunk, p.k), step = (int64_t)group * V;
+    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
+    const int64_t end = min(begin + p.k_per_slice, p.k), step = (int64_t)group * V;
     const int64_t row = first.column + ((int64_t)blockIdx.x * BLOCK + threadIdx.x) / group;
     const T *x = v.matrix.data + batch * v.matrix.batch_stride + row * v.matrix.row_stride;
     const T *y = v.vectors.data + batch * v.vectors.batch_stride;
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(BLOCK)
         store_sum(p, v, z, row, 0, all);
 }
 
-// Rows of a warp that are multiplied by FEW vectors at once: as many as the registers have room for.
+// Rows of a warp that are multiplied by VECTORS vectors at once: as many as the registers have room for.
 template <class T>
 constexpr int ROWS = sizeof(accumulator_type<T>) == 16                   ? 1
                      : sizeof(accumulator_type<T>) == 8 || sizeof(T) < 4 ? 2
@@ -169,23 +170,23 @@ __global__ void __launch_bounds__(BLOCK)
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
     constexpr int V = PACK<T>, STEPS = 2, PART = STEPS * LANES * V; // of k that is in shared memory
-    constexpr int FLUSH = 16, SUMS = ROWS<T> * FEW;                 // parts whose products a lane adds up in `sum`
-    __shared__ alignas(16) T y_parts[2][FEW][PART + V];             // one is filled while the other is read
+    constexpr int FLUSH = 16, SUMS = ROWS<T> * VECTORS;             // parts whose products a lane adds up in `sum`
+    __shared__ alignas(16) T y_parts[2][VECTORS][PART + V];         // one is filled while the other is read
 
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.chunk;
-    const int64_t end = min(begin + p.chunk, p.k);
+    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
+    const int64_t end = min(begin + p.k_per_slice, p.k);
     const int64_t row = first.column + ((int64_t)blockIdx.x * WARPS + warp) * ROWS<T>; // ROWS of them
     const T *x = v.matrix.data + batch * v.matrix.batch_stride;
-    const int64_t vector = first_vector + (int64_t)blockIdx.z * FEW; // FEW of them, or what is left
-    const int count = (int)min(v.count - vector, (int64_t)FEW);
+    const int64_t vector = first_vector + (int64_t)blockIdx.z * VECTORS; // VECTORS of them, or what is left
+    const int count = (int)min(v.count - vector, (int64_t)VECTORS);
     const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
     const bool across = v.vectors.column_stride == 1; // neighbours in memory belong to different vectors
-    Sum sum[ROWS<T>][FEW] = {};
+    Sum sum[ROWS<T>][VECTORS] = {};
 
-    const auto fill = [&](T(&part)[FEW][PART + V], int64_t from) { // rows of zeros beyond the last vector
-        for (int i = threadIdx.x; i < FEW * PART; i += BLOCK) {
-            const int j = across ? i % FEW : i / PART, at = across ? i / FEW : i % PART;
+    const auto fill = [&](T(&part)[VECTORS][PART + V], int64_t from) { // rows of zeros beyond the last vector
+        for (int i = threadIdx.x; i < VECTORS * PART; i += BLOCK) {
+            const int j = across ? i % VECTORS : i / PART, at = across ? i / VECTORS : i % PART;
 
             part[j][at] = j < count && from + at < end
                               ? y[(from + at) * v.vectors.row_stride + j * v.vectors.column_stride]
@@ -197,14 +198,14 @@ __global__ void __launch_bounds__(BLOCK)
                    ? load_along_k<T, PACKS>(&x[(row + r) * v.matrix.row_stride], v.matrix.column_stride, i, end)
                    : pack<T, V>{};
     };
-    Wide total = Wide(0); // of row lane / FEW and vector lane % FEW
+    Wide total = Wide(0); // of row lane / VECTORS and vector lane % VECTORS
     const auto flush = [&] {
         Wide values[SUMS];
 
 #pragma unroll
         for (int i = 0; i < SUMS; i++) {
-            values[i] = Wide(sum[i / FEW][i % FEW]);
-            sum[i / FEW][i % FEW] = Sum(0);
+            values[i] = Wide(sum[i / VECTORS][i % VECTORS]);
+            sum[i / VECTORS][i % VECTORS] = Sum(0);
         }
         Wide all = sums_of_lanes(values, lane);
 
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(BLOCK)
             if (from + s * LANES * V >= end)
                 break;
 #pragma unroll
-            for (int j = 0; j < FEW; j++) {
+            for (int j = 0; j < VECTORS; j++) {
                 const auto others = *(const pack<T, V> *)&y_parts[parts % 2][j][(s * LANES + lane) * V];
 #pragma unroll
                 for (int r = 0; r < ROWS<T>; r++)
@@ -243,8 +244,8 @@ __global__ void __launch_bounds__(BLOCK)
             flush();
     }
     flush();
-    if (lane < SUMS && row + lane / FEW < v.rows && lane % FEW < count)
-        store_sum(p, v, z, row + lane / FEW, vector + lane % FEW, total);
+    if (lane < SUMS && row + lane / VECTORS < v.rows && lane % VECTORS < count)
+        store_sum(p, v, z, row + lane / VECTORS, vector + lane % VECTORS, total);
 }
 
 template <class T, int COUNT, bool PACKS>
@@ -258,8 +259,8 @@ __global__ void __launch_bounds__(BLOCK)
     __shared__ pack<T, COUNT> y_parts[2][PART]; // an element of each vector; one part is filled, the other is read
 
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.chunk;
-    const int64_t end = min(begin + p.chunk, p.k), top = first.column + (int64_t)blockIdx.x * LANES * V;
+    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
+    const int64_t end = min(begin + p.k_per_slice, p.k), top = first.column + (int64_t)blockIdx.x * LANES * V;
     const int64_t row = top + lane * V; // V of them
     const T *x = v.matrix.data + batch * v.matrix.batch_stride + row * v.matrix.row_stride;
     const int64_t vector = first_vector + (int64_t)blockIdx.z * COUNT; // COUNT of them, or what is left
@@ -336,29 +337,30 @@ static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along
 
     if (!along_k)
         return has_packs<V>(v.matrix.transposed(), v.rows, true);
-    return p.chunk % V == 0 && has_packs<V>(v.matrix, p.k, true) &&
+    return p.k_per_slice % V == 0 && has_packs<V>(v.matrix, p.k, true) &&
            (v.count > 1 || has_packs<V>(v.vectors.transposed(), p.k, true));
 }
 
 // Calls start(grid, the first group of `few` vectors, the corner of the grid) for all rows and vectors.
 template <class T, class F>
-static cudaError_t cover_rows(const product<T> &p, const matvec<T> &v, int few, int rows, F start)
+static cudaError_t cover_rows(const product<T> &p, const matvec<T> &v, int per_group, int rows, F start)
 {
-    return cover(ceil_div(v.count, few), p.batches * p.slices, v.rows, 1, rows, start);
+    return cover(ceil_div(v.count, per_group), p.batches * p.slices, v.rows, 1, rows, start);
 }
 
 template <class T, bool PACKS>
 static cudaError_t launch_along_k(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
 {
     constexpr int SHORT = 4 * LANES * PACK<T>; // k: a warp per row keeps enough loads in flight
-    const int group = std::min(p.chunk, p.k) <= SHORT ? LANES : BLOCK;
+    const int group = std::min(p.k_per_slice, p.k) <= SHORT ? LANES : BLOCK;
 
     if (v.count == 1)
         return cover_rows(p, v, 1, BLOCK / group, [&](dim3 grid, int64_t, corner first) {
             return launch<matmul_rows_by_vector<T, PACKS>>(grid, BLOCK, 0, stream, p, v, first, group);
         });
-    return cover_rows(p, v, FEW, WARPS * ROWS<T>, [&](dim3 grid, int64_t group_of_few, corner first) {
-        return launch<matmul_rows_by_vectors<T, PACKS>>(grid, BLOCK, 0, stream, p, v, group_of_few * FEW, first);
+    return cover_rows(p, v, VECTORS, WARPS * ROWS<T>, [&](dim3 grid, int64_t group_of_vectors, corner first) {
+        return launch<matmul_rows_by_vectors<T, PACKS>>(grid, BLOCK, 0, stream, p, v, group_of_vectors * VECTORS,
+                                                        first);
     });
 }
 
@@ -366,9 +368,9 @@ template <class T, int COUNT, bool PACKS>
 static cudaError_t launch_across_k(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
 {
     return cover_rows(p, v, COUNT, LANES * (PACKS ? PACK<T> : 1),
-                      [&](dim3 grid, int64_t group_of_few, corner first) {
-                          return launch<matmul_columns_by_vectors<T, COUNT, PACKS>>(grid, BLOCK, 0, stream, p, v,
-                                                                                    group_of_few * COUNT, first);
+                      [&](dim3 grid, int64_t group_of_vectors, corner first) {
+                          return launch<matmul_columns_by_vectors<T, COUNT, PACKS>>(
+                              grid, BLOCK, 0, stream, p, v, group_of_vectors * COUNT, first);
                       });
 }
 
@@ -384,7 +386,7 @@ cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
             return args->along_k  ? launch_along_k<T, PACKS>(p, v, stream)
                    : v.count == 1 ? launch_across_k<T, 1, PACKS>(p, v, stream)
                    : v.count == 2 ? launch_across_k<T, 2, PACKS>(p, v, stream)
-                                  : launch_across_k<T, FEW, PACKS>(p, v, stream);
+                                  : launch_across_k<T, VECTORS, PACKS>(p, v, stream);
         };
 
         return multiply_and_add_slices(p, stream, [&] {

@@ -2,10 +2,10 @@
 // strides: what the rung `mma` leads to.
 //
 // The idea: as there, a warp multiplies with mma what ldmatrix brings from shared memory, while the next tiles are
-// on their way. A tile keeps the direction in which its operand is contiguous: its rows are along k, or across it,
-// and then ldmatrix transposes, which it can do with 16 bits only: threads read the elements of float32 one by
-// one. Where chunks of 16 bytes are not aligned, or not contiguous, elements are copied one by one. Zeros stand
-// for what is beyond the edges.
+// in flight. A tile keeps the direction in which its operand is contiguous. If its rows are across k, ldmatrix
+// transposes; it can do so for 16-bit elements only, so threads read float32 elements one by one. Where chunks of
+// 16 bytes are not aligned, or not contiguous, elements are copied one by one. Beyond the edges tiles are filled
+// with zeros.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -29,7 +29,7 @@ struct mma_tile {
     uint4 a[BM * BK / V], b[BN * BK / V];
 };
 
-// How an operand, seen as (sides, k), lies in its tiles, and is copied to them.
+// The layout of an operand, seen as (sides, k), in its tiles, and how it is copied to them.
 struct tile_layout {
     bool along_k; // the rows of its tiles are along k, and not across it
     bool chunks;  // 16 bytes at a time, or element by element
@@ -48,8 +48,8 @@ struct operand_tile {
         return row * CHUNKS + (chunk ^ (ALONG_K || V == 8 ? row : 2 * row) % 8);
     }
 
-    // 16 sides and 32 bytes along k, at (side, k): the four words of mma's first factor; its second one, of 8
-    // columns, has the words 0 and 2, or 1 and 3
+    // 16 rows (or columns) and 32 bytes along k, at (side, k): the four words of mma's first operand. Its second
+    // operand, of 8 columns, consists of the words 0 and 2, or 1 and 3
     static __device__ void load_fragment(uint32_t (&words)[4], const uint4 *tile, int side, int k)
     {
         const int lane = threadIdx.x % 32;
@@ -144,7 +144,7 @@ struct single_products {
     }
 };
 
-// The sum of the products of row y of a and column x of b, for k from `begin` on.
+// The dot product of row y of a and column x of b, for k from `begin` on.
 template <class T>
 static __device__ float plain_sum(const product<T> &p, int64_t batch, int64_t y, int64_t x, int64_t begin,
                                   int length)
@@ -158,7 +158,7 @@ static __device__ float plain_sum(const product<T> &p, int64_t batch, int64_t y,
     return sum;
 }
 
-// Computes anew, one by one, the elements of a block's tile of c whose row or column has `failed`.
+// Recomputes, one by one, the elements of a block's tile of c whose row or column has `failed`.
 template <class Tile, class T, class Out>
 static __device__ void store_plain_sums(Out *c, const product<T> &p, int64_t batch, corner at, int64_t begin,
                                         int length, const unsigned *failed_rows, const unsigned *failed_columns)
@@ -172,8 +172,8 @@ static __device__ void store_plain_sums(Out *c, const product<T> &p, int64_t bat
     }
 }
 
-// Stores a thread's sums in c (m, n); with `more` adds them to what is there. Its first pair of neighbours in a
-// row is at `first`. `pairs`: rows begin at multiples of a pair.
+// Stores a thread's sums in c (m, n), or adds them to c if `more`. The thread's first pair of neighbours in a row
+// is at `first`. `pairs`: rows begin at multiples of a pair.
 template <class Out, int M, int N>
 static __device__ void store_sums(Out *c, int64_t m, int64_t n, corner first, bool pairs, bool more,
                                   float (&sum)[M][N][4])
@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     const corner at = block_tile_origin(first, BM, BN);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
-    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.chunk;
-    const int length = (int)(min(begin + p.chunk, p.k) - begin);
+    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
+    const int length = (int)(min(begin + p.k_per_slice, p.k) - begin);
     const strided_matrix<T> b = p.b.transposed();
     float sum[WM / 16][WN / 8][4] = {};
     Products products;
@@ -309,7 +309,7 @@ template <class Tile, class Products, bool A_ALONG_K, bool B_ALONG_K, class T>
                  });
 }
 
-// The same for the operands' layouts.
+// Launches the kernel for the operands' layouts.
 template <class Tile, class Products>
 [[nodiscard]] static cudaError_t launch_mma(const matmul_args *args, cudaStream_t stream)
 {
@@ -324,7 +324,7 @@ template <class Tile, class Products>
     return multiply_and_add_slices(p, stream, [&] { return multiply(p, a.chunks, b.chunks, stream); });
 }
 
-// The same for the dtypes.
+// Launches the kernel for the operands' dtype.
 template <template <class T> class Tile>
 [[nodiscard]] static cudaError_t launch_mma_of_dtype(const matmul_args *args, cudaStream_t stream)
 {

@@ -1,13 +1,14 @@
 // C = A @ B of float32 on tensor cores with the accuracy of float32: see mma.cuh. Launch: blocks of 256 threads,
 // one block per 128 x 128 tile of each C and slice of k; then the sums of the slices.
 //
-// The idea: a float32 is the sum of three bfloat16 of 8 bits, each of them what the ones before leave, and these
-// products are exact. Of the nine products of two numbers the tensor cores compute the six that are at least 2^-18
-// of the whole; what is left out is below 2^-25. They add the small ones first. Because they round towards zero,
-// only 16 numbers are added up there, and these sums by ordinary additions. (Henry, Tang, Heinecke, "Leveraging
-// the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019; Ootomo, Yokota,
-// "Recovering single precision accuracy from Tensor Cores", 2022) Numbers whose parts bfloat16 cannot hold, very
-// small and very large ones, infinities and NaN, have their tiles computed again, by ordinary multiplications.
+// The idea: a float32 is the sum of three bfloat16 of 8 bits, each of them the rounded remainder of the ones
+// before, and their products are exact. Of the nine products of two numbers the tensor cores compute the six that
+// are at least 2^-18 of the whole; the other three are below 2^-25. The small ones are added first. Because tensor
+// cores round towards zero, they add only 16 products at a time; ordinary additions add those sums. (Henry, Tang,
+// Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019;
+// Ootomo, Yokota, "Recovering single precision accuracy from Tensor Cores", 2022) Numbers whose parts bfloat16
+// cannot hold, very small and very large ones, infinities and NaN, make their tiles be recomputed by ordinary
+// multiplications.
 #include "mma.cuh"
 
 class split_products
@@ -44,8 +45,8 @@ class split_products
     static constexpr int FLUSH = 2048;      // of k in a sum; c holds several, and rounding errors grow more slowly
     static constexpr bool MAY_FAIL = true;
 
-    // Adds a step's products to the sums. As the pairs of neighbours along k that mma multiplies it gets those
-    // that are 4 apart, of both operands.
+    // Adds a step's products to the sums. Where mma multiplies pairs of neighbours along k, it is given elements
+    // that are 4 apart, in both operands.
     template <class ATile, class BTile, int M, int N>
     __device__ void step(const uint4 *a, const uint4 *b, int row, int column, int k, float (&sum)[M][N][4])
     {
@@ -83,7 +84,7 @@ class split_products
         }
     }
 
-    // Whether products of this thread are not those of its numbers.
+    // Whether this thread has numbers that the parts cannot represent.
     __device__ bool failed() const
     {
         return special;

@@ -1,13 +1,13 @@
 // C = A @ B in float32 with asynchronous copies, for operands of any size and strides: what the rung `pipelined`
 // leads to.
 //
-// The idea: as there, the next pair of tiles is on its way to shared memory while this one is multiplied. An
-// operand whose elements are neighbours across k is copied 16 bytes at a time; any other one element by element,
-// which transposes it on the way. Rows and columns beyond the edges repeat the last ones, because what is computed
-// from them is not stored; zeros fill the end of k. In a small product there are few tiles, and each has little to
-// do beside waiting: there the warps of a block share its tile, and each multiplies its own part of every pair's
-// k. Their sums are added in shared memory. A sum of more than FLUSH products is several partial sums, which c
-// holds: so rounding errors grow more slowly.
+// The idea: as there, the next pair of tiles is copied to shared memory while this one is multiplied. An operand
+// whose elements are neighbours across k is copied 16 bytes at a time; any other one element by element, which
+// transposes it. Rows and columns beyond the edges repeat the last ones, because what is computed from
+// them is not stored; zeros fill the end of k. In a small product there are few tiles, and each has little to do
+// but to wait: there the warps of a block share its tile, and each multiplies its own part of every pair's k.
+// Their sums are added in shared memory. A sum of more than FLUSH products is several partial sums, which c holds:
+// so rounding errors grow more slowly.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -93,7 +93,7 @@ struct tile_copier {
 };
 
 // Adds up the sums of the parts, in their order, and returns in `own` the rows that this thread adds to C. `sums`:
-// shared memory that nobody reads any more.
+// shared memory that is no longer read.
 template <class Tile>
 static __device__ void add_parts(float4 *sums, const float (&sum)[Tile::TM][Tile::TN],
                                  float (&own)[Tile::ROWS][Tile::TN])
@@ -132,18 +132,18 @@ struct block_work {
     float *c;
 };
 
-// Computed anew where it is needed: while a block multiplies, all registers are needed for that.
+// Recomputed where it is needed, because the multiplication needs all registers.
 template <class Tile>
 static __device__ block_work work_of_block(const product<float> &p, int64_t first_slice, corner first)
 {
     const int64_t z = first_slice + opaque((int)blockIdx.z);
-    const int64_t batch = p.slices > 1 ? z / p.slices : z, begin = (z - batch * p.slices) * p.chunk;
+    const int64_t batch = p.slices > 1 ? z / p.slices : z, begin = (z - batch * p.slices) * p.k_per_slice;
 
     return {{first.row + (int64_t)opaque((int)blockIdx.y) * Tile::BM,
              first.column + (int64_t)opaque((int)blockIdx.x) * Tile::BN},
             batch,
             begin,
-            min(begin + p.chunk, p.k),
+            min(begin + p.k_per_slice, p.k),
             p.slices > 1 ? p.partial + z * p.m * p.n : p.c + batch * p.m * p.n};
 }
 
@@ -160,9 +160,9 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     const int column = warp % (Tile::BN / Tile::WN) * Tile::WN + lane_column(lane) * Tile::V;
 
     pdl_wait();
-    for (int chunk = 0;; chunk++) {
+    for (int partial_sum = 0;; partial_sum++) {
         const block_work work = work_of_block<Tile>(p, first_slice, first);
-        const int64_t begin = work.begin + (int64_t)chunk * Tile::FLUSH;
+        const int64_t begin = work.begin + (int64_t)partial_sum * Tile::FLUSH;
         const int length = (int)min(work.end - begin, (int64_t)Tile::FLUSH);
 
         if (length <= 0)
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
             __pipeline_commit();
         };
 
-        // the first pair of tiles may be cut off, so that all others are whole
+        // the first pair of tiles may be partial, so that all others are whole
         load(std::false_type(), stages[0], (length - 1) % BK + 1);
         __pipeline_commit();
         for (int s = 1; s < STAGES - 1; s++)
@@ -203,9 +203,11 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
             const block_work to = work_of_block<Tile>(p, first_slice, first);
 
             if (c_packs)
-                add_tile<Tile, true>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows, chunk == 0);
+                add_tile<Tile, true>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows,
+                                     partial_sum == 0);
             else
-                add_tile<Tile, false>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows, chunk == 0);
+                add_tile<Tile, false>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows,
+                                      partial_sum == 0);
         };
         if constexpr (Tile::K_PARTS > 1) {
             alignas(16) float own[Tile::ROWS][Tile::TN];
@@ -244,8 +246,8 @@ template <class Tile, operand_layout A, operand_layout B>
                  });
 }
 
-// The same for the operands' layouts. A kernel for every pair of them would not pay. ElementsTile: where B is
-// copied element by element, which a larger tile does less often per product.
+// Launches the kernel for the operands' layouts. A kernel for every pair of layouts would not be worth its compile
+// time. ElementsTile: where B is copied element by element, which a larger tile does less often per product.
 template <class Tile, class ElementsTile = Tile>
 [[nodiscard]] static cudaError_t launch_pipelined(const product<float> &p, cudaStream_t stream)
 {

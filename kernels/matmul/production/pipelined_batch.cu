@@ -2,10 +2,11 @@
 //
 // The idea: a block that multiplies two matrices of 64 x 64 elements waits for them as long as it multiplies. So
 // there are only as many blocks as run at once, and each computes one tile of a C after the other: while it
-// multiplies a pair of tiles of A and B, the next pairs, of the same C or of the next one, are on their way to
+// multiplies a pair of tiles of A and B, the next pairs, of the same C or of the next one, are being copied to
 // shared memory. Unlike in pipelined.cuh, A's tile keeps its rows, because 16 bytes along k can then be copied and
-// read at once; a thread has registers for them, for its tile of C is small. Zeros fill what is beyond the edges.
-// Launch: blocks of 128 threads, or of 32 if C fits smaller tiles better; at most as many as run at once.
+// read at once; a thread has registers for them, for its tile of C is small. Beyond the edges tiles are filled
+// with zeros. Launch: blocks of 128 threads, or of 32 if C fits smaller tiles better; at most as many as run at
+// once.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
@@ -47,7 +48,7 @@ static __device__ void copy_tile(const float *x, int64_t row_stride, int64_t col
     static_assert(STEP * LANES == Tile::BLOCK && ROWS % STEP == 0, "each thread copies as much");
     const int row = threadIdx.x / LANES, column = threadIdx.x % LANES * N;
     const float *from = x + (top + row) * row_stride + (left + column) * column_stride;
-    const bool whole = top + ROWS <= rows && left + COLUMNS <= columns; // then nothing is asked per copy
+    const bool whole = top + ROWS <= rows && left + COLUMNS <= columns; // then no copy needs a test
 
     if (whole) {
 #pragma unroll

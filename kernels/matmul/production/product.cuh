@@ -23,14 +23,14 @@ struct strided_matrix {
     }
 };
 
-// c (batches, m, n) = a (batches, m, k) @ b (batches, k, n). k is divided into `slices` of `chunk`; if there are
-// several, each has its own `partial` (batches, slices, m, n), which a second kernel adds up.
+// c (batches, m, n) = a (batches, m, k) @ b (batches, k, n). k is divided into `slices` of `k_per_slice`; if there
+// are several, each has its own `partial` (batches, slices, m, n), which a second kernel adds up.
 template <class T>
 struct product {
     strided_matrix<T> a, b;
     T *c;
     accumulator_type<T> *partial;
-    int64_t batches, m, n, k, chunk, slices;
+    int64_t batches, m, n, k, k_per_slice, slices;
 };
 
 template <class T>
@@ -126,7 +126,7 @@ template <class T, int ROWS>
                                               0, stream, p.partial, p.c, p.batches, p.m * p.n, p.slices);
 }
 
-// Launches what multiplies; and what adds up the slices, if there are several.
+// Launches the kernel that multiplies, and, if there are several slices, the one that adds them up.
 template <class T, class F>
 [[nodiscard]] static cudaError_t multiply_and_add_slices(const product<T> &p, cudaStream_t stream, F multiply)
 {

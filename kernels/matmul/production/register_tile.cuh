@@ -8,8 +8,8 @@
 #include "../lanes.cuh"
 #include "product.cuh"
 
-// Hides from the compiler how x was computed, so that it does not compute what depends on it before a loop, for
-// which it has no registers.
+// Hides from the compiler how x was computed, so that it does not move computations that depend on x out of a
+// loop, where they would need registers.
 template <class X>
 static __device__ inline X opaque(X x)
 {
@@ -51,7 +51,7 @@ static __device__ void multiply_tiles(const Sum (*a_tile)[A_PITCH], const Sum (*
     }
 }
 
-// What can be added to any x, and x is the result: for floats -0, because 0 + -0 is 0.
+// The number that changes no x to which it is added: for floats -0, because 0 + -0 is 0.
 template <class T>
 static __device__ inline T negative_zero()
 {

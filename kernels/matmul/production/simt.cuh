@@ -1,12 +1,12 @@
 // C = A @ B by the multiprocessors' general units (SIMT: single instruction, multiple threads), in any dtype: what
 // the ladder up to `pipelined` leads to, for operands of any size and strides.
 //
-// The idea: `warp_tile`, with the next pair of tiles under way, in registers, while this one is multiplied. Both
-// operands are loaded by the same code: along k, where k is contiguous, and transposed on the way; or across it. A
+// The idea: `warp_tile`, but the next pair of tiles is loaded to registers while this one is multiplied. Both
+// operands are loaded by the same code: along k, where k is contiguous, and then transposed; or across it. A
 // thread's addresses are computed once. Rows and columns beyond the edges repeat the last ones, because what is
-// computed from them is not stored; only the end of k is filled with zeros.
-// A sum of more than FLUSH products is several partial sums, which c holds: so rounding errors grow more
-// slowly. (c would round those of 16-bit floats, whose results have larger errors anyway.)
+// computed from them is not stored; only the end of k is filled with zeros. A sum of more than FLUSH products is
+// several partial sums, which c holds: so rounding errors grow more slowly. (c would round those of 16-bit floats,
+// whose results have larger errors anyway.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -81,7 +81,7 @@ struct tile_loader {
         }
     }
 
-    // Starts to load the next tile. WHOLE: it is not cut off by the end of k.
+    // Starts to load the next tile. WHOLE: all of it is before the end of k.
     template <bool WHOLE>
     __device__ void begin()
     {
@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int row = warp / (Tile::BN / Tile::WN) * Tile::WM + lane_row(lane) * V; // of the thread's first V x V
     const int column = warp % (Tile::BN / Tile::WN) * Tile::WN + lane_column(lane) * V;
-    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.chunk;
-    const int64_t end = min(begin + p.chunk, p.k);
+    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
+    const int64_t end = min(begin + p.k_per_slice, p.k);
 
     pdl_wait();
     tile_loader<T, Tile, Tile::BM, PACKS> a(p.a, batch, at.row, p.m, begin, end);

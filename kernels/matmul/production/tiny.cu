@@ -1,9 +1,9 @@
 // C = A @ B for many tiny matrices, of up to 16 x 16 elements of C.
 //
-// The idea: one warp per product, or per 16 x 16 tile of C if C is larger, so that warps need not wait for each
-// other. The warp loads tiles of A and B, 16 elements along k, into its own part of shared memory, and each lane
-// computes 2 x 4 elements of C. What `simt` wastes on it: 15 sixteenths of its tile, and a block per product.
-// Launch: blocks of up to 8 warps, one warp per product or tile.
+// The idea: one warp per product, or per 16 x 16 tile of C if C is larger, so that no warp waits for another. The
+// warp loads tiles of A and B, 16 elements along k, into its own part of shared memory, and each lane computes 2 x
+// 4 elements of C. What `simt` wastes on it: 15 sixteenths of its tile, and a block per product. Launch: blocks of
+// up to 8 warps, one warp per product or tile.
 #include "../../common/dispatch.cuh"
 #include "product.cuh"
 

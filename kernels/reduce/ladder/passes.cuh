@@ -1,5 +1,5 @@
 // What the rungs of this ladder share: their four operations, and the passes of a reduction. In a pass every block
-// makes one partial result; further passes reduce these, until each row has one.
+// computes one partial result; further passes reduce these, until each row has one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 #include "../../common/reduce_ops.cuh"
 #include "kernels.h"
 
-// Where blocks put what they have made. The blocks of a pass are numbered row by row.
+// Where blocks store their partial results. The blocks of a pass are numbered row by row.
 template <class Operation>
 struct Results {
     typename Operation::State *partials; // (rows, blocks)

@@ -121,7 +121,7 @@ static __device__ void accumulate_columns(RunningColumn<Operation, In> *running,
     }
 }
 
-// The same for `count` columns at any address. Nothing outside the array is read: rows whose vectors have
+// Adds `count` of the thread's columns at any address. Nothing outside the array is read: rows whose vectors have
 // neighbours inside the array are read by vectors, the others by elements.
 template <int BYTES, int IN_FLIGHT, class Operation, class In>
 static __device__ void accumulate_unaligned_columns(RunningColumn<Operation, In> *running, const unsigned char *x,

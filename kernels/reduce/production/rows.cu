@@ -73,7 +73,7 @@ static __device__ void accumulate_vectors(Running<Operation, In> &running, const
     }
 }
 
-// The same for aligned vectors, software-pipelined: the next load is issued as soon as one vector is added.
+// Adds aligned vectors with software-pipelined loads: the next load is issued as soon as one vector is added.
 template <int COUNT, class Operation, class In>
 static __device__ void read_vectors_pipelined(Running<Operation, In> &running, const unsigned char *x, int vectors,
                                               int64_t j, int t, int group, float l2_share)
@@ -199,7 +199,7 @@ static __device__ void load_packed_rows(Swizzled shared, const unsigned char *x,
     }
 }
 
-// The same for rows with gaps between them.
+// Loads rows with gaps between them into shared memory.
 template <class In>
 static __device__ void load_strided_rows(Swizzled shared, const In *x, int rows, int n, int64_t step)
 {
@@ -224,8 +224,8 @@ static __device__ typename Operation::State accumulate_row_vectors(Swizzled shar
     return running.result();
 }
 
-// The same for a row of any n elements, read by words, or one at a time if elements are at least a word:
-// word_at(i) is word i of the block's rows, element_at(i) is element i.
+// Thread t's state of its share of a row of any n elements, read by words, or one at a time if elements are at
+// least a word: word_at(i) is word i of the block's rows, element_at(i) is element i.
 template <class Operation, class In, class WordAt, class ElementAt>
 static __device__ typename Operation::State accumulate_row_words(WordAt word_at, ElementAt element_at, unsigned r,
                                                                  unsigned n, unsigned t, unsigned group)

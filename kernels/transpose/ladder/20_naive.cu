@@ -1,9 +1,9 @@
 // The transpose, element by element.
 //
-// The idea: thread (tx, ty) moves x[row][column] to out[column][row].
-// What the ceiling does not pay: the 32 lanes of a warp read 32 consecutive elements, one 128-byte line, but write
-// 32 elements that are `rows` apart, in 32 lines.
-// Launch: blocks of 32 x 8 threads, one block per 32 x 32 tile of each x; a thread moves 4 of its elements.
+// The idea: thread (tx, ty) moves x[row][column] to out[column][row]. What the ceiling does not have to pay for:
+// the 32 lanes of a warp read 32 consecutive elements, one 128-byte line, but write 32 elements that are `rows`
+// apart, in 32 lines. Launch: blocks of 32 x 8 threads, one block per 32 x 32 tile of each x; a thread moves 4 of
+// its elements.
 #include <cuda_runtime.h>
 
 #include "../../common/dispatch.cuh"

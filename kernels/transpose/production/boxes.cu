@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     T *const tile =
         (T *)memory + ((box.rows + box.segments) * sizeof(box_entry) + box.positions * 2 + VECTOR - 1) / VECTOR *
                           (VECTOR / sizeof(T));
-    bool made = false; // whether the tables are built
+    bool tables_built = false;
 
     for (int64_t b = blockIdx.x; b < box.boxes; b += gridDim.x) {
         if (threadIdx.x < box.ndim) {
@@ -227,8 +227,8 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         const int out_length = slice_elements(parts, box.out_order, 0, box.out_segment_axes);
         const int segment_count = slice_elements(parts, box.out_order, box.out_segment_axes, box.ndim);
 
-        made = made && (whole || !box.own_tables);
-        if (!made) {
+        tables_built = tables_built && (whole || !box.own_tables);
+        if (!tables_built) {
             for (int r = threadIdx.x; r < box.rows; r += BLOCK)
                 rows[r] =
                     make_entry(box, parts, box.x_order, box.x_segment_axes, box.ndim, &box_axis::x_stride, r);
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
                 positions[j] = (uint16_t)make_entry(box, parts, box.out_order, 0, box.out_segment_axes,
                                                     &box_axis::out_stride, j)
                                    .tile_offset;
-            made = whole || !box.own_tables;
+            tables_built = whole || !box.own_tables;
             __syncthreads(); // the tables are complete
         }
         if (b == blockIdx.x)

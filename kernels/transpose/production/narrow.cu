@@ -42,11 +42,11 @@ constexpr int WORDS_PER_VECTOR_LOG2 = word_traits<T>::W == 4   ? 2
                                       : word_traits<T>::W == 8 ? 1
                                                                : 0; // of the words per vector
 
-// A chunk: `groups` groups of V rows (or columns) of x, each of `few` elements.
+// A chunk: `groups` groups of V rows (or columns) of x, each of `width` elements.
 struct chunk_shape {
-    int groups, few;
+    int groups, width;
     int parallel_groups_log2; // groups worked on at the same time, a power of two
-    unsigned inverse;         // of few
+    unsigned inverse;         // of width
     int gap;                  // words of padding between groups, where possible
     bool flat;                // the chunk is contiguous in memory
 };
@@ -72,7 +72,7 @@ static __device__ chunk_layout layout_of(const chunk_shape &chunk, const T *begi
 template <class T>
 static __device__ int offset_in_chunk(const chunk_shape &chunk, const chunk_layout &layout, int group, int q)
 {
-    return group * (chunk.few + layout.gap) * word_traits<T>::V + q * chunk.few + layout.past;
+    return group * (chunk.width + layout.gap) * word_traits<T>::V + q * chunk.width + layout.past;
 }
 
 // element e of a word; e is a compile-time constant
@@ -122,22 +122,22 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
                           corner first)
 {
     pdl_wait();
-    constexpr int V = word_traits<T>::V, HALO_ROWS = word_traits<T>::MORE * V;
+    constexpr int V = word_traits<T>::V, HALO_ROWS = word_traits<T>::EXTRA_GROUPS * V;
     extern __shared__ uint4 memory[]; // the group above the chunk, and the chunk
 
     const matrix_origin begin = matrix_origin_of(args, batch + blockIdx.z);
-    const corner transposed = block_tile_origin(first, chunk.few, chunk.groups * V);
+    const corner transposed = block_tile_origin(first, chunk.width, chunk.groups * V);
     const int64_t row = transposed.column, column = transposed.row; // of the chunk
     const int64_t from = (row - HALO_ROWS) * args.x_row_stride + column;
     const T *x = (const T *)args.x + begin.x + from; // the group above
     const chunk_layout layout = layout_of(chunk, chunk.flat ? x : (const T *)nullptr);
     const int low = row > 0 ? 0 : HALO_ROWS; // [low, high): the rows that exist
     const int high = (int)min((int64_t)HALO_ROWS + chunk.groups * V, args.rows - row + HALO_ROWS);
-    const int few = (int)min((int64_t)chunk.few, args.columns - column);
+    const int width = (int)min((int64_t)chunk.width, args.columns - column);
 
     if (chunk.flat) {
         for_each_packed_unit<T>(
-            chunk, layout, low * few, high * few,
+            chunk, layout, low * width, high * width,
             [&](auto unit, int at, int to) {
                 __pipeline_memcpy_async((decltype(unit) *)memory + to, x + at, sizeof unit);
             },
@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         __pipeline_commit();
         __pipeline_wait_prior(0);
     } else {
-        for (int t = low * few + threadIdx.x; t < high * few; t += BLOCK) {
-            const int i = t / few, c = t % few;
+        for (int t = low * width + threadIdx.x; t < high * width; t += BLOCK) {
+            const int i = t / width, c = t % width;
 
             ((T *)memory)[offset_in_chunk<T>(chunk, layout, i / V, i % V) + c] = x[i * args.x_row_stride + c];
         }
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     T *out = (T *)args.out + begin.out + (column + c) * args.out_row_stride + row;
     const int past = word_misalignment(out);
 
-    const int group0 = threadIdx.x & (side - 1), count = steps_below(c, few, step_log2);
+    const int group0 = threadIdx.x & (side - 1), count = steps_below(c, width, step_log2);
     const T *sources[V];
 
 #pragma unroll
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
         store_windows(args, out + up, row + up, past, sources, count, step_log2);
 #pragma unroll
         for (int q = 0; q < V; q++)
-            sources[q] += side * (chunk.few + layout.gap) * V;
+            sources[q] += side * (chunk.width + layout.gap) * V;
     }
 }
 
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
 // start, so that it has the same offset from a vector boundary as in global memory.
 struct strip {
     int past, step;
-    int few, columns;
+    int rows, columns;
     int vectors_log2; // vectors per row, if the row is aligned
     bool inside;      // all vectors that contain elements of the rows may be read
 };
@@ -231,15 +231,15 @@ static __device__ void fetch_strip(const transpose_args &args, const strip &stri
     constexpr int V = vector_traits<T>::V, BOTH = 2 * V;
     const int vectors = 1 << strip.vectors_log2;
 
-    for (int t = threadIdx.x; t < strip.few << strip.vectors_log2; t += blockDim.x)
+    for (int t = threadIdx.x; t < strip.rows << strip.vectors_log2; t += blockDim.x)
         fetch_vector(args, strip, x, column, t >> strip.vectors_log2, t & (vectors - 1), memory);
-    for (int r = threadIdx.x; r < strip.few; r += blockDim.x) // the last vector of unaligned rows
+    for (int r = threadIdx.x; r < strip.rows; r += blockDim.x) // the last vector of unaligned rows
         if (vector_misalignment(x + r * args.x_row_stride))
             fetch_vector(args, strip, x, column, r, vectors, memory);
     __pipeline_commit();
     if (!strip.inside) // partial vectors at both ends: one thread per element
 #pragma unroll 4
-        for (int t = threadIdx.x; t < strip.few * BOTH; t += blockDim.x) {
+        for (int t = threadIdx.x; t < strip.rows * BOTH; t += blockDim.x) {
             const int r = t / BOTH;
             const T *row = x + r * args.x_row_stride;
             const limits limits = readable_columns(args, column, r);
@@ -268,10 +268,10 @@ static __device__ Word extract_column(const Word *words, int e)
 
 // Transposes a group of V columns into words of out, V rows per step, steps [step, end): write(at, word) stores
 // the word that starts at element `at` of the group's part of out. A word belongs to the column in which it ends;
-// the first one of a column may start in the previous column. Words of column e start at its rows -e * few modulo
-// V. REST: few modulo V; read(r): the group's word of row r.
+// the first one of a column may start in the previous column. Words of column e start at its rows -e * width
+// modulo V. REST: width modulo V; read(r): the group's word of row r.
 template <class T, int REST, class F, class G>
-static __device__ void transpose_group(int few, int step, int end, F read, G write)
+static __device__ void transpose_group(int width, int step, int end, F read, G write)
 {
     constexpr int V = word_traits<T>::V, BEFORE = V - 1;
     using word = typename word_traits<T>::type;
@@ -282,20 +282,20 @@ static __device__ void transpose_group(int few, int step, int end, F read, G wri
         for (int i = 0; i < BEFORE; i++) {
             int r = step * V - BEFORE + i, columns = 0;
 
-            for (; r < 0; r += few)
+            for (; r < 0; r += width)
                 columns++;
             rows[i] = read(r) << columns * (32 / V);
         }
     for (; step < end; step++) {
 #pragma unroll
         for (int i = 0; i < V; i++)
-            rows[BEFORE + i] = read(min(step * V + i, few - 1)); // rows past the end are not used
+            rows[BEFORE + i] = read(min(step * V + i, width - 1)); // rows past the end are not used
 #pragma unroll
         for (int e = 0; e < V; e++) {
             const int above = e * REST % V, r = step * V - above;
 
-            if (V == 1 || r + V <= few)
-                write(e * few + r, extract_column<V>(rows + BEFORE - above, e));
+            if (V == 1 || r + V <= width)
+                write(e * width + r, extract_column<V>(rows + BEFORE - above, e));
         }
 #pragma unroll
         for (int i = 0; i < BEFORE; i++)
@@ -303,42 +303,43 @@ static __device__ void transpose_group(int few, int step, int end, F read, G wri
     }
 }
 
-// FEW: few, if that is less than UNROLLED_ROWS; otherwise UNROLLED_ROWS + few % V
-template <class T, int FEW>
+// WIDTH: width, if that is less than UNROLLED_ROWS; otherwise UNROLLED_ROWS + width % V
+template <class T, int WIDTH>
 __global__ void __launch_bounds__(FEW_ROWS_BLOCK, FEW_ROWS_BLOCKS_PER_SM)
     transpose_few_rows(const __grid_constant__ transpose_args args, chunk_shape chunk, int64_t batch, corner first)
 {
     pdl_wait();
     constexpr int V = word_traits<T>::V, W = word_traits<T>::W;
-    static_assert(UNROLLED_ROWS % V == 0, "FEW determines few modulo V");
+    static_assert(UNROLLED_ROWS % V == 0, "WIDTH determines width modulo V");
     using word = typename word_traits<T>::type;
     extern __shared__ uint4 memory[]; // the strip, then the chunk
 
     const matrix_origin begin = matrix_origin_of(args, batch + blockIdx.z);
-    const int few = FEW < UNROLLED_ROWS ? FEW : chunk.few;
+    const int width = WIDTH < UNROLLED_ROWS ? WIDTH : chunk.width;
     const int64_t column = first.column + (int64_t)blockIdx.x * chunk.groups * V; // of the chunk
     const int columns = (int)min((int64_t)chunk.groups * V, args.columns - column);
     const T *x = (const T *)args.x + begin.x + column;
-    T *out = (T *)args.out + begin.out + column * few;
+    T *out = (T *)args.out + begin.out + column * width;
     const strip strip = {(int)((uintptr_t)x % VECTOR),
                          strip_row_bytes<T>(chunk, args.x_row_stride),
-                         few,
+                         width,
                          columns,
                          chunk.parallel_groups_log2 - WORDS_PER_VECTOR_LOG2<T>,
                          column >= VECTOR && args.columns - column >= chunk.groups * V + VECTOR};
     char *rows = (char *)memory;
-    T *transposed = (T *)(memory + few * strip.step / VECTOR + 2);
+    T *transposed = (T *)(memory + width * strip.step / VECTOR + 2);
 
     fetch_strip(args, strip, x, column, rows);
     __syncthreads(); // all rows are loaded before they are read
 
     const chunk_layout layout = layout_of(chunk, (const T *)out);
     const bool whole = layout.past % V == 0; // out has whole words
-    const int parts = FEW < UNROLLED_ROWS ? 1 : max(1, FEW_ROWS_BLOCK >> chunk.parallel_groups_log2); // per group
+    const int parts =
+        WIDTH < UNROLLED_ROWS ? 1 : max(1, FEW_ROWS_BLOCK >> chunk.parallel_groups_log2); // per group
     const int part = threadIdx.x >> chunk.parallel_groups_log2;
-    const int steps = (few + V - 1) / V, share = (steps + parts - 1) / parts;
-    const int step = FEW < UNROLLED_ROWS ? 0 : part * share,
-              end = FEW < UNROLLED_ROWS ? steps : min(steps, step + share);
+    const int steps = (width + V - 1) / V, share = (steps + parts - 1) / parts;
+    const int step = WIDTH < UNROLLED_ROWS ? 0 : part * share,
+              end = WIDTH < UNROLLED_ROWS ? steps : min(steps, step + share);
 
     if (part < parts && step < end)
         for (int group = threadIdx.x & (chunk.groups - 1); group < columns / V; group += FEW_ROWS_BLOCK) {
@@ -346,12 +347,12 @@ __global__ void __launch_bounds__(FEW_ROWS_BLOCK, FEW_ROWS_BLOCKS_PER_SM)
             T *to = transposed + offset_in_chunk<T>(chunk, layout, group, 0);
 
             if (whole && (strip.past | strip.step) % W == 0)
-                transpose_group<T, FEW % V>(
-                    few, step, end, [&](int r) { return *(const word *)(from + r * strip.step); },
+                transpose_group<T, WIDTH % V>(
+                    width, step, end, [&](int r) { return *(const word *)(from + r * strip.step); },
                     [&](int at, word transposed_word) { *(word *)(to + at) = transposed_word; });
             else
-                transpose_group<T, FEW % V>(
-                    few, step, end,
+                transpose_group<T, WIDTH % V>(
+                    width, step, end,
                     [&](int r) {
                         const uintptr_t at = (uintptr_t)(from + r * strip.step);
                         const word *two = (const word *)(at / W * W);
@@ -371,7 +372,7 @@ __global__ void __launch_bounds__(FEW_ROWS_BLOCK, FEW_ROWS_BLOCKS_PER_SM)
                         }
                     });
         }
-    for (int t = threadIdx.x; t < columns % V * few; t += FEW_ROWS_BLOCK) { // columns that do not fill a group
+    for (int t = threadIdx.x; t < columns % V * width; t += FEW_ROWS_BLOCK) { // columns that do not fill a group
         const int c = columns / V * V + t % (columns % V), r = t / (columns % V);
 
         transposed[offset_in_chunk<T>(chunk, layout, c / V, c % V) + r] =
@@ -380,43 +381,44 @@ __global__ void __launch_bounds__(FEW_ROWS_BLOCK, FEW_ROWS_BLOCKS_PER_SM)
     __syncthreads(); // the chunk is complete before vectors of it are stored
 
     for_each_packed_unit<T>(
-        chunk, layout, 0, columns * few,
+        chunk, layout, 0, columns * width,
         [&](auto unit, int at, int to) {
             *(decltype(unit) *)(out + at) = ((const decltype(unit) *)transposed)[to];
         },
         [&](int at, int to) { out[at] = transposed[to]; });
 }
 
-// The chunk for matrices with `many` rows of `few` columns. A thread stores rows of out that are a multiple of V
+// The chunk for matrices with `many` rows of `width` columns. A thread stores rows of out that are a multiple of V
 // apart, or just one, so that they have the same misalignment.
 template <class T>
-static chunk_shape gathered_shape(int64_t batches, int64_t many, int few, bool flat)
+static chunk_shape gathered_shape(int64_t batches, int64_t many, int width, bool flat)
 {
     constexpr int V = word_traits<T>::V, WARP_LOG2 = 5;
-    const int group = few * word_traits<T>::W; // bytes
-    const int64_t share = batches * many * few * (int)sizeof(T) / MANY_CHUNKS;
+    const int group = width * word_traits<T>::W; // bytes
+    const int64_t share = batches * many * width * (int)sizeof(T) / MANY_CHUNKS;
     const int fitting = (int)std::max<int64_t>(MIN_CHUNK_BYTES, std::min<int64_t>(CHUNK_BYTES, share));
     int parallel_groups_log2 = WARP_LOG2;
 
-    while (BLOCK >> (parallel_groups_log2 + 1) >= std::min(V, few) &&
+    while (BLOCK >> (parallel_groups_log2 + 1) >= std::min(V, width) &&
            group << (parallel_groups_log2 + 1) <= fitting && V << parallel_groups_log2 < many)
         parallel_groups_log2++;
 
     const int64_t most = std::max(1, fitting / (group << parallel_groups_log2));
     return {(int)std::min(most, ceil_div(many + V, V << parallel_groups_log2)) << parallel_groups_log2,
-            few,
+            width,
             parallel_groups_log2,
-            small_reciprocal(few),
-            few % 2 == 0,
+            small_reciprocal(width),
+            width % 2 == 0,
             flat};
 }
 
 template <class T>
 static int bytes_of(const chunk_shape &chunk)
 {
-    return (chunk.groups + word_traits<T>::MORE) * (chunk.few | 1) * word_traits<T>::W + VECTOR;
+    return (chunk.groups + word_traits<T>::EXTRA_GROUPS) * (chunk.width | 1) * word_traits<T>::W + VECTOR;
 }
 
+// Few columns: words of out are gathered from a chunk of x.
 template <class T>
 static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 {
@@ -425,7 +427,7 @@ static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
         gathered_shape<T>(args->batches, args->rows, (int)std::min<int64_t>(args->columns, NARROW),
                           args->columns <= NARROW && args->x_row_stride == args->columns);
 
-    return cover(args->batches, args->columns, args->rows + V - 1, chunk.few, chunk.groups * V,
+    return cover(args->batches, args->columns, args->rows + V - 1, chunk.width, chunk.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
                      return launch<transpose_few_columns<T>>(grid, BLOCK, bytes_of<T>(chunk), stream, *args, chunk,
                                                              batch, first);
@@ -434,39 +436,40 @@ static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 
 // The chunk for matrices with few rows of `many` columns.
 template <class T>
-static chunk_shape scattered_shape(int64_t batches, int64_t many, int few)
+static chunk_shape scattered_shape(int64_t batches, int64_t many, int width)
 {
     constexpr int V = word_traits<T>::V, W = word_traits<T>::W;
-    const int64_t share = batches * many * few * (int)sizeof(T) / FEW_ROWS_TARGET_BLOCKS;
-    const int most = std::max(FEW_ROWS_TILE_BYTES, few * LONG_ROW);
+    const int64_t share = batches * many * width * (int)sizeof(T) / FEW_ROWS_TARGET_BLOCKS;
+    const int most = std::max(FEW_ROWS_TILE_BYTES, width * LONG_ROW);
     const int fitting = (int)std::max<int64_t>(FEW_ROWS_MIN_TILE_BYTES, std::min<int64_t>(most, share));
     int parallel_groups_log2 = 0;
 
     while (W << parallel_groups_log2 < FEW_ROWS_MIN_ROW_BYTES ||
-           (few * W << (parallel_groups_log2 + 1) <= fitting && V << parallel_groups_log2 < many))
+           (width * W << (parallel_groups_log2 + 1) <= fitting && V << parallel_groups_log2 < many))
         parallel_groups_log2++;
-    return {1 << parallel_groups_log2, few, parallel_groups_log2, small_reciprocal(few), few % 8 == 0, true};
+    return {1 << parallel_groups_log2, width, parallel_groups_log2, small_reciprocal(width), width % 8 == 0, true};
 }
 
+// Few rows: words of x are scattered to a chunk of out.
 template <class T>
 static cudaError_t scatter(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_traits<T>::V, W = word_traits<T>::W;
-    const int few = (int)args->rows;
-    const chunk_shape chunk = scattered_shape<T>(args->batches, args->columns, few);
-    const int bytes =
-        few * strip_row_bytes<T>(chunk, args->x_row_stride) + chunk.groups * (few + chunk.gap) * W + 4 * VECTOR;
+    const int width = (int)args->rows;
+    const chunk_shape chunk = scattered_shape<T>(args->batches, args->columns, width);
+    const int bytes = width * strip_row_bytes<T>(chunk, args->x_row_stride) +
+                      chunk.groups * (width + chunk.gap) * W + 4 * VECTOR;
 
     return dispatch<1, 2, 3, 4, 5, 6, 7>(
-        V > 1 && few < UNROLLED_ROWS ? few : UNROLLED_ROWS + few % V, [&](auto value) {
+        V > 1 && width < UNROLLED_ROWS ? width : UNROLLED_ROWS + width % V, [&](auto value) {
             constexpr int VALUE = decltype(value)::value;
-            constexpr int FEW =
+            constexpr int WIDTH =
                 V > 1 && VALUE < UNROLLED_ROWS + V ? VALUE : UNROLLED_ROWS; // other values do not occur
 
             return cover(args->batches, 1, args->columns, 1, chunk.groups * V,
                          [&](dim3 grid, int64_t batch, corner first) {
-                             return launch<transpose_few_rows<T, FEW>>(grid, FEW_ROWS_BLOCK, bytes, stream, *args,
-                                                                       chunk, batch, first);
+                             return launch<transpose_few_rows<T, WIDTH>>(grid, FEW_ROWS_BLOCK, bytes, stream,
+                                                                         *args, chunk, batch, first);
                          });
         });
 }

@@ -49,8 +49,8 @@ static __device__ const char *sector_begin(const T *element)
     return (const char *)((uintptr_t)element & ~(uintptr_t)(SECTOR - 1));
 }
 
-// Loads the rows of the tile and up to HALO_ROWS rows above it, as far as they exist. Their sectors may contain
-// elements of other rows. Where x starts or ends within a sector, vectors are loaded element by element.
+// Loads the rows of the tile and up to HALO_ROWS rows above it, if they exist. Their sectors may contain elements
+// of other rows. Where x starts or ends within a sector, vectors are loaded element by element.
 template <class T>
 static __device__ void load_sectors(const transpose_args &args, int64_t dense, const T *x, corner at, int columns,
                                     uint4 *memory)

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(BLOCK, SEGMENT_BLOCKS<T>)
         if (whole[l]) {
             *(uint4 *)parts[l].out =
                 extract_vector<sizeof(T)>(low[l], high[l], misalignment_of(parts[l].x) * (int)sizeof(T));
-        } else if (first + l * BLOCK < segments.count) { // a segment begins or ends near by
+        } else if (first + l * BLOCK < segments.count) { // a segment begins or ends within the vector
             T some[V];
 
 #pragma unroll

@@ -54,24 +54,24 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
     store_tile(args, tile, out, at, memory);
 }
 
-// A tile of compile-time size, for matrices of whole vectors: a small one with two vectors per thread (FEW), or a
-// full one.
-template <class T, bool FEW>
+// A tile of compile-time size, for matrices of whole vectors: a small one with two vectors per thread (SMALL), or
+// a full one.
+template <class T, bool SMALL>
 struct static_tile {
-    static constexpr int V = vector_traits<T>::V, VECTORS = FEW ? BLOCK : MAX_TILE_VECTORS,
-                         THREADS = FEW ? BLOCK / 2 : BLOCK;
-    static constexpr int ROWS = FEW || V * GROUPS_PER_REQUEST > 64 ? V *GROUPS_PER_REQUEST : 64;
+    static constexpr int V = vector_traits<T>::V, VECTORS = SMALL ? BLOCK : MAX_TILE_VECTORS,
+                         THREADS = SMALL ? BLOCK / 2 : BLOCK;
+    static constexpr int ROWS = SMALL || V * GROUPS_PER_REQUEST > 64 ? V *GROUPS_PER_REQUEST : 64;
     static constexpr tile_layout SHAPE = make_tile_layout<T>(ROWS, VECTORS / ROWS);
-    static constexpr int BLOCKS = FEW ? 2 * BLOCKS_PER_SM : 4; // as many as the registers allow
+    static constexpr int BLOCKS = SMALL ? 2 * BLOCKS_PER_SM : 4; // as many as the registers allow
 };
 
-template <class T, bool FEW, bool BATCHED>
-__global__ void __launch_bounds__(static_tile<T, FEW>::THREADS, static_tile<T, FEW>::BLOCKS)
+template <class T, bool SMALL, bool BATCHED>
+__global__ void __launch_bounds__(static_tile<T, SMALL>::THREADS, static_tile<T, SMALL>::BLOCKS)
     transpose_static_tile(const __grid_constant__ transpose_args args, int64_t batch, corner first)
 {
-    constexpr tile_layout tile = static_tile<T, FEW>::SHAPE;
+    constexpr tile_layout tile = static_tile<T, SMALL>::SHAPE;
     constexpr int V = vector_traits<T>::V, E = vector_traits<T>::E;
-    constexpr int THREADS = static_tile<T, FEW>::THREADS, STEP = THREADS >> tile.across_log2;
+    constexpr int THREADS = static_tile<T, SMALL>::THREADS, STEP = THREADS >> tile.across_log2;
     __shared__ uint4 memory[tile.rows / V * tile.group_stride];
 
     const matrix_origin begin = BATCHED ? matrix_origin_of(args, batch + blockIdx.z) : matrix_origin{0, 0};
@@ -297,12 +297,12 @@ template <class T>
 static bool suits_sectors(const transpose_args *args)
 {
     using tile = sector_tile<T>;
-    constexpr int64_t FEW = sizeof(T) == 1 ? 1 << 22 : 0;
+    constexpr int64_t FEW_ELEMENTS = sizeof(T) == 1 ? 1 << 22 : 0;
     const int64_t elements = args->batches * args->rows * args->columns;
     const int64_t rows = ceil_div(args->rows + tile::HALO_ROWS - 1, tile::ROWS) * tile::ROWS;
     const int64_t columns = ceil_div(args->columns, tile::COLUMNS) * tile::COLUMNS;
 
-    return args->x_row_stride % 2 != 0 && count_contiguous(args) && elements > FEW &&
+    return args->x_row_stride % 2 != 0 && count_contiguous(args) && elements > FEW_ELEMENTS &&
            2 * elements > args->batches * rows * columns;
 }
 
@@ -388,26 +388,26 @@ static tile_layout choose_tile_layout(const transpose_args *args, int vectors)
     return make_tile_layout<T>(rows, across);
 }
 
-template <class T, bool FEW>
+template <class T, bool SMALL>
 static cudaError_t launch_static_tile(const transpose_args *args, cudaStream_t stream)
 {
-    using whole = static_tile<T, FEW>;
+    using whole = static_tile<T, SMALL>;
 
     return dispatch<0, 1>(args->batches > 1, [&](auto batched) {
         return cover(args->batches, args->columns, args->rows, whole::SHAPE.columns, whole::SHAPE.rows,
                      [&](dim3 grid, int64_t batch, corner first) {
-                         return launch<transpose_static_tile<T, FEW, decltype(batched)::value>>(
+                         return launch<transpose_static_tile<T, SMALL, decltype(batched)::value>>(
                              grid, whole::THREADS, 0, stream, *args, batch, first);
                      });
     });
 }
 
 // whether the tile for matrices of this shape is the compile-time one, and they consist of whole vectors
-template <class T, bool FEW>
+template <class T, bool SMALL>
 static bool static_tile_fits(const transpose_args *args)
 {
-    constexpr tile_layout whole = static_tile<T, FEW>::SHAPE;
-    const tile_layout tile = choose_tile_layout<T>(args, static_tile<T, FEW>::VECTORS);
+    constexpr tile_layout whole = static_tile<T, SMALL>::SHAPE;
+    const tile_layout tile = choose_tile_layout<T>(args, static_tile<T, SMALL>::VECTORS);
 
     return tile.rows == whole.rows && tile.columns == whole.columns && args->rows % vector_traits<T>::V == 0 &&
            args->columns % vector_traits<T>::V == 0;

@@ -18,7 +18,7 @@ template <class T>
 struct word_traits {
     using type = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;
     static constexpr int W = sizeof(type), V = W / sizeof(T);
-    static constexpr int MORE = V > 1; // extra groups that windows need beyond those of the tile
+    static constexpr int EXTRA_GROUPS = V > 1; // extra groups that windows need beyond those of the tile
 };
 
 template <class T>
@@ -35,8 +35,8 @@ static __device__ inline int steps_below(int first, int end, int step_log2)
 
 // Stores `count` words of rows of out that share a window: V rows of x from `row` on, which starts `past` rows
 // above a group boundary. The rows of out are 2^step_log2 apart, and `out` points to the first. sources[q] points
-// to row q of a group, as far as it is in the window, at the first word's column; it becomes element (q + past) %
-// V of a word.
+// to row q of a group, if it is in the window, at the first word's column; it becomes element (q + past) % V of a
+// word.
 template <class T>
 static __device__ void store_windows(const transpose_args &args, T *out, int64_t row, int past,
                                      const T *const (&sources)[word_traits<T>::V], int count, int step_log2)

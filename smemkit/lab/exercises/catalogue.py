@@ -13,7 +13,7 @@ __all__ = ["exercise", "exercises"]
 
 @cache
 def _catalogue() -> dict[str, Exercise]:
-    return {one.name: one for module in TOPICS for one in module.EXERCISES}
+    return {exercise.name: exercise for module in TOPICS for exercise in module.EXERCISES}
 
 
 def exercise(name: str) -> Exercise:
@@ -53,7 +53,7 @@ def exercises(topic: str | None = None) -> tuple[Exercise, ...]:
     found = tuple(_catalogue().values())
     if topic is None:
         return found
-    topics = list(dict.fromkeys(one.topic for one in found))
+    topics = list(dict.fromkeys(exercise.topic for exercise in found))
     if topic not in topics:
         raise ValueError(f"topic: expected one of {', '.join(topics)}; got {topic!r}")
-    return tuple(one for one in found if one.topic == topic)
+    return tuple(exercise for exercise in found if exercise.topic == topic)

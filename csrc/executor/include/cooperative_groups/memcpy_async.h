@@ -20,10 +20,10 @@ SMEMKIT_INLINE void memcpy_async(const Group &group, To *to, const From *from, c
 /* layouts: numbers of elements; the smaller one is copied */
 template <class Group, class T, class ToLayout, class FromLayout,
           class = std::enable_if_t<std::is_convertible_v<FromLayout, size_t>>>
-SMEMKIT_INLINE void memcpy_async(const Group &group, T *to, const ToLayout &there, const T *from,
-                                 const FromLayout &here, SMEMKIT_HERE)
+SMEMKIT_INLINE void memcpy_async(const Group &group, T *to, const ToLayout &to_layout, const T *from,
+                                 const FromLayout &from_layout, SMEMKIT_HERE)
 {
-    const size_t count = (size_t)here < (size_t)there ? (size_t)here : (size_t)there;
+    const size_t count = (size_t)from_layout < (size_t)to_layout ? (size_t)from_layout : (size_t)to_layout;
     smemkit::copy_async((unsigned)group.thread_rank(), (unsigned)group.size(), to, from, count * sizeof(T),
                         SMEMKIT_PC, file, line);
     smemkit_async_commit();

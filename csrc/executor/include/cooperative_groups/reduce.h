@@ -10,7 +10,7 @@ namespace cooperative_groups
 /* In each step every rank that is a multiple of 2 * step combines two adjacent ranges of step values; at the end
  * rank 0 has combined all, in order. */
 template <class T, class Operator>
-SMEMKIT_UNSEEN T reduce(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
+SMEMKIT_NO_HOOKS T reduce(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
 {
     const unsigned rank = group.rank(), count = group.count();
     T result = value;

@@ -8,7 +8,7 @@ namespace cooperative_groups
 {
 
 template <class T, class Operator>
-SMEMKIT_UNSEEN T inclusive_scan(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
+SMEMKIT_NO_HOOKS T inclusive_scan(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
 {
     const unsigned rank = group.rank(), count = group.count();
     T result = value;
@@ -20,14 +20,14 @@ SMEMKIT_UNSEEN T inclusive_scan(const smemkit_lanes &group, T value, Operator &&
     return result;
 }
 template <class T>
-SMEMKIT_UNSEEN T inclusive_scan(const smemkit_lanes &group, T value, SMEMKIT_HERE)
+SMEMKIT_NO_HOOKS T inclusive_scan(const smemkit_lanes &group, T value, SMEMKIT_HERE)
 {
     return inclusive_scan(group, value, plus<T>(), file, line);
 }
 
 /* rank 0 gets a zero, as without an operator on the GPU */
 template <class T, class Operator>
-SMEMKIT_UNSEEN T exclusive_scan(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
+SMEMKIT_NO_HOOKS T exclusive_scan(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
 {
     const unsigned rank = group.rank();
     const T all = inclusive_scan(group, value, combine, file, line);
@@ -35,7 +35,7 @@ SMEMKIT_UNSEEN T exclusive_scan(const smemkit_lanes &group, T value, Operator &&
     return rank ? left : T();
 }
 template <class T>
-SMEMKIT_UNSEEN T exclusive_scan(const smemkit_lanes &group, T value, SMEMKIT_HERE)
+SMEMKIT_NO_HOOKS T exclusive_scan(const smemkit_lanes &group, T value, SMEMKIT_HERE)
 {
     return exclusive_scan(group, value, plus<T>(), file, line);
 }

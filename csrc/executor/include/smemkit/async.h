@@ -10,10 +10,10 @@ template <size_t Alignment>
 struct aligned_size_t {
     static constexpr size_t align = Alignment;
     size_t value;
-    SMEMKIT_UNSEEN explicit aligned_size_t(size_t bytes) : value(bytes)
+    SMEMKIT_NO_HOOKS explicit aligned_size_t(size_t bytes) : value(bytes)
     {
     }
-    SMEMKIT_UNSEEN operator size_t() const
+    SMEMKIT_NO_HOOKS operator size_t() const
     {
         return value;
     }
@@ -45,8 +45,8 @@ SMEMKIT_INLINE void copy_async(unsigned rank, unsigned threads, void *to, const 
             done += small;
         }
     for (size_t i = done + rank; i < bytes; i += threads) {
-        reads(source + i, 1, pc);
-        writes(target + i, 1, pc);
+        report_read(source + i, 1, pc);
+        report_write(target + i, 1, pc);
         target[i] = source[i];
     }
 }

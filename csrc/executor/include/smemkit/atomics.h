@@ -123,11 +123,11 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
 
 } // namespace smemkit
 
-#define SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)                                 \
-    specifiers type name(type *address, type value)                                                 \
-    {                                                                                               \
-        return smemkit::atomic_update(address, SMEMKIT_PC,                                          \
-                                      [=](type old) SMEMKIT_UNSEEN { return (type)(expression); }); \
+#define SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)                                   \
+    specifiers type name(type *address, type value)                                                   \
+    {                                                                                                 \
+        return smemkit::atomic_update(address, SMEMKIT_PC,                                            \
+                                      [=](type old) SMEMKIT_NO_HOOKS { return (type)(expression); }); \
     }
 #define SMEMKIT_ATOMIC_OF_SCOPES(specifiers, name, type, expression)    \
     SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)         \
@@ -176,7 +176,7 @@ namespace smemkit
 
 SMEMKIT_IF_USED float atomic_add(float *address, const void *pc, float value)
 {
-    return atomic_update(address, pc, [=](float old) SMEMKIT_UNSEEN { return old + value; });
+    return atomic_update(address, pc, [=](float old) SMEMKIT_NO_HOOKS { return old + value; });
 }
 
 } // namespace smemkit
@@ -215,16 +215,16 @@ namespace smemkit
 template <class T>
 using if_wide = std::enable_if_t<sizeof(T) == 16 && alignof(T) >= 16 && std::is_trivially_copyable_v<T>, T>;
 } // namespace smemkit
-#define SMEMKIT_WIDE_OF_SCOPE(scope)                                                                 \
-    template <class T>                                                                               \
-    SMEMKIT_INLINE smemkit::if_wide<T> atomicCAS##scope(T *address, T expected, T value)             \
-    {                                                                                                \
-        return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value);                        \
-    }                                                                                                \
-    template <class T>                                                                               \
-    SMEMKIT_INLINE smemkit::if_wide<T> atomicExch##scope(T *address, T value)                        \
-    {                                                                                                \
-        return smemkit::atomic_update(address, SMEMKIT_PC, [=](T) SMEMKIT_UNSEEN { return value; }); \
+#define SMEMKIT_WIDE_OF_SCOPE(scope)                                                                   \
+    template <class T>                                                                                 \
+    SMEMKIT_INLINE smemkit::if_wide<T> atomicCAS##scope(T *address, T expected, T value)               \
+    {                                                                                                  \
+        return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value);                          \
+    }                                                                                                  \
+    template <class T>                                                                                 \
+    SMEMKIT_INLINE smemkit::if_wide<T> atomicExch##scope(T *address, T value)                          \
+    {                                                                                                  \
+        return smemkit::atomic_update(address, SMEMKIT_PC, [=](T) SMEMKIT_NO_HOOKS { return value; }); \
     }
 SMEMKIT_WIDE_OF_SCOPE()
 SMEMKIT_WIDE_OF_SCOPE(_block)

@@ -5,9 +5,10 @@
 namespace smemkit
 {
 
-/* Reports an access to `bytes` bytes that follows, for the kernel's call at `pc`; `read_only`: of memory that the
- * kernel must not write (ld.global.nc) */
-SMEMKIT_INLINE void reads(const volatile void *address, unsigned bytes, const void *pc, bool read_only = false)
+/* Reports that the kernel's call at `pc` is about to access `bytes` bytes; `read_only`: in memory that the kernel
+ * must not write (ld.global.nc) */
+SMEMKIT_INLINE void report_read(const volatile void *address, unsigned bytes, const void *pc,
+                                bool read_only = false)
 {
 #ifdef SMEMKIT_CHECKED
     smemkit_checked_access(address, bytes, read_only ? 2 : 0, pc);
@@ -15,7 +16,7 @@ SMEMKIT_INLINE void reads(const volatile void *address, unsigned bytes, const vo
     (void)address, (void)bytes, (void)pc, (void)read_only;
 #endif
 }
-SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const void *pc)
+SMEMKIT_INLINE void report_write(const volatile void *address, unsigned bytes, const void *pc)
 {
 #ifdef SMEMKIT_CHECKED
     smemkit_checked_access(address, bytes, 1, pc);
@@ -27,7 +28,7 @@ SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const v
 /* The access itself, after it has been reported. A struct is copied byte by byte: its copy constructor, or memcpy,
  * would report it again. */
 template <class T>
-SMEMKIT_INLINE void copy_untold(T *to, const T *from)
+SMEMKIT_INLINE void copy_unreported(T *to, const T *from)
 {
     for (unsigned i = 0; i < sizeof(T); i++)
         ((unsigned char *)to)[i] = ((const unsigned char *)from)[i];
@@ -38,7 +39,7 @@ SMEMKIT_INLINE T load(const T *address)
 #ifdef SMEMKIT_CHECKED
     if constexpr (std::is_class_v<T>) {
         T value;
-        copy_untold(&value, address);
+        copy_unreported(&value, address);
         return value;
     }
 #endif
@@ -49,7 +50,7 @@ SMEMKIT_INLINE void store(T *address, const T &value)
 {
 #ifdef SMEMKIT_CHECKED
     if constexpr (std::is_class_v<T>) {
-        copy_untold(address, &value);
+        copy_unreported(address, &value);
         return;
     }
 #endif
@@ -57,12 +58,13 @@ SMEMKIT_INLINE void store(T *address, const T &value)
 }
 
 /* Around an atomic access */
-SMEMKIT_INLINE void before_atomic(const volatile void *address, unsigned bytes, const void *pc, bool reads = true)
+SMEMKIT_INLINE void before_atomic(const volatile void *address, unsigned bytes, const void *pc,
+                                  bool is_read = true)
 {
 #ifdef SMEMKIT_CHECKED
-    smemkit_checked_atomic(address, bytes, reads, pc);
+    smemkit_checked_atomic(address, bytes, is_read, pc);
 #else
-    (void)address, (void)bytes, (void)pc, (void)reads;
+    (void)address, (void)bytes, (void)pc, (void)is_read;
 #endif
 }
 SMEMKIT_INLINE void after_atomic(const volatile void *address, unsigned bytes, bool wrote, int order)

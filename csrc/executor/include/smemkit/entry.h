@@ -15,8 +15,8 @@ struct variable {
     described type;
 };
 
-/* `shape`: the grid, the block, whether the launch is closed, whether it is cooperative, and the cluster;
- * `arguments` holds the address of each argument's value. Returns a cudaError_t. */
+/* `shape`: the grid, the block, whether the host cannot write the memory of the kernel, whether it is cooperative,
+ * and the cluster; `arguments` holds the address of each argument's value. Returns a cudaError_t. */
 template <class R, class... P, size_t... I>
 int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t shared_bytes, void **arguments,
           std::index_sequence<I...>)
@@ -26,7 +26,7 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
 
     (void)arguments;
     configured.shared_limit = SIZE_MAX; /* the executor has its own limit */
-    configured.closed = (int)shape[6];
+    configured.host_cannot_write = (int)shape[6];
     configured.cooperative = (int)shape[7];
     for (int i = 0; i < 3; i++)
         configured.cluster[i] = shape[8 + i];

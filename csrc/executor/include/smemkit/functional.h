@@ -7,13 +7,13 @@
 namespace cooperative_groups
 {
 
-#define SMEMKIT_OPERATOR(name, expression)          \
-    template <class T>                              \
-    struct name {                                   \
-        SMEMKIT_UNSEEN T operator()(T a, T b) const \
-        {                                           \
-            return expression;                      \
-        }                                           \
+#define SMEMKIT_OPERATOR(name, expression)            \
+    template <class T>                                \
+    struct name {                                     \
+        SMEMKIT_NO_HOOKS T operator()(T a, T b) const \
+        {                                             \
+            return expression;                        \
+        }                                             \
     };
 SMEMKIT_OPERATOR(plus, a + b)
 SMEMKIT_OPERATOR(less, b < a ? b : a)

@@ -139,7 +139,7 @@ namespace smemkit
 inline unsigned grid_arrivals;
 
 /* The limit of dynamic shared memory. cudaFuncSetAttribute raises it above 48 KB, here for all kernels. */
-SMEMKIT_UNSEEN inline size_t &shared_limit()
+SMEMKIT_NO_HOOKS inline size_t &shared_limit()
 {
     static size_t bytes = 48 * 1024;
     return bytes;
@@ -150,13 +150,13 @@ template <class T>
 struct dynamic_shared {
     const char *name;
 
-    SMEMKIT_UNSEEN operator T *() const
+    SMEMKIT_NO_HOOKS operator T *() const
     {
         declare_dynamic_shared<T>(name);
         return (T *)smemkit_dynamic_shared();
     }
     template <class U>
-    SMEMKIT_UNSEEN explicit operator U *() const
+    SMEMKIT_NO_HOOKS explicit operator U *() const
     {
         declare_dynamic_shared<T>(name);
         return (U *)smemkit_dynamic_shared();
@@ -165,20 +165,20 @@ struct dynamic_shared {
 
 /* Runs one CUDA thread: `closure` is the addresses of the call and of the launch's arguments, which it copies. */
 template <class Call, class... Arguments, size_t... I>
-SMEMKIT_UNSEEN void call_with(const void *const *addresses, std::index_sequence<I...>)
+SMEMKIT_NO_HOOKS void call_with(const void *const *addresses, std::index_sequence<I...>)
 {
     (*(const Call *)addresses[0])(*(const Arguments *)addresses[I + 1]...);
 }
 template <class Call, class... Arguments>
-SMEMKIT_UNSEEN void run_thread(void *closure)
+SMEMKIT_NO_HOOKS void run_thread(void *closure)
 {
     call_with<Call, Arguments...>((const void *const *)closure, std::index_sequence_for<Arguments...>());
 }
 
 /* Does not depend on the kernel: there are hundreds, so what is instantiated for each has to be small. */
-SMEMKIT_UNSEEN inline __attribute__((noinline)) void start(smemkit_launch launch, void (*run)(void *),
-                                                           const void *const *addresses, const size_t *bytes,
-                                                           unsigned count)
+SMEMKIT_NO_HOOKS inline __attribute__((noinline)) void start(smemkit_launch launch, void (*run)(void *),
+                                                             const void *const *addresses, const size_t *bytes,
+                                                             unsigned count)
 {
     launch.run = run;
     launch.closure = (void *)addresses;
@@ -191,7 +191,7 @@ SMEMKIT_UNSEEN inline __attribute__((noinline)) void start(smemkit_launch launch
     smemkit_run(&launch);
 }
 template <class Call, class... Arguments>
-SMEMKIT_UNSEEN void launch(const smemkit_launch &configured, const Call &call, const Arguments &...arguments)
+SMEMKIT_NO_HOOKS void launch(const smemkit_launch &configured, const Call &call, const Arguments &...arguments)
 {
     const void *const addresses[] = {__builtin_addressof(call), __builtin_addressof(arguments)...};
     static constexpr size_t BYTES[] = {0, sizeof arguments...};
@@ -208,7 +208,7 @@ constexpr int watched = 1;
 
 /* The first half of kernel<<<configuration>>>(arguments); the second half calls the result. `Call` is a function,
  * or a lambda that calls a template, so that the types of the copied arguments select the instance. */
-SMEMKIT_UNSEEN inline __attribute__((noinline)) smemkit_launch
+SMEMKIT_NO_HOOKS inline __attribute__((noinline)) smemkit_launch
 configuration(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr)
 {
     return {kernel,
@@ -227,23 +227,23 @@ configuration(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes = 0
             &grid_arrivals};
 }
 template <class Call>
-SMEMKIT_UNSEEN auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
-                              cudaStream_t stream = nullptr)
+SMEMKIT_NO_HOOKS auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
+                                cudaStream_t stream = nullptr)
 {
     return [configured = configuration(kernel, grid, block, shared_bytes, stream), call](auto... arguments)
-               SMEMKIT_UNSEEN { launch(configured, call, arguments...); };
+               SMEMKIT_NO_HOOKS { launch(configured, call, arguments...); };
 }
 template <class... Parameters>
-SMEMKIT_UNSEEN auto configure(const char *kernel, void (*call)(Parameters...), dim3 grid, dim3 block,
-                              size_t shared_bytes = 0, cudaStream_t stream = nullptr)
+SMEMKIT_NO_HOOKS auto configure(const char *kernel, void (*call)(Parameters...), dim3 grid, dim3 block,
+                                size_t shared_bytes = 0, cudaStream_t stream = nullptr)
 {
     return [configured = configuration(kernel, grid, block, shared_bytes, stream), call](Parameters... arguments)
-               SMEMKIT_UNSEEN { launch(configured, call, arguments...); };
+               SMEMKIT_NO_HOOKS { launch(configured, call, arguments...); };
 }
 
 template <class... P, size_t... I>
-SMEMKIT_UNSEEN cudaError_t launch_cooperative(void (*kernel)(P...), smemkit_launch launched, void **arguments,
-                                              std::index_sequence<I...>)
+SMEMKIT_NO_HOOKS cudaError_t launch_cooperative(void (*kernel)(P...), smemkit_launch launched, void **arguments,
+                                                std::index_sequence<I...>)
 {
     (void)arguments;
     launched.cooperative = 1;

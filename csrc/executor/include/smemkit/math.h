@@ -1,5 +1,5 @@
-/* CUDA's device functions that C++ lacks, as far as textbook kernels use them. The fast approximations are the
- * accurate functions here. */
+/* CUDA's device functions that C++ lacks and that textbook kernels use. The fast approximations are the accurate
+ * functions here. */
 #ifndef SMEMKIT_MATH_H
 #define SMEMKIT_MATH_H
 
@@ -62,10 +62,10 @@ using std::signbit;
     }
 
 /* C23's, which newer C libraries declare: with C linkage they may be declared before, too */
-#define SMEMKIT_C_FUNCTION_1(type, name, expression)            \
-    extern "C" SMEMKIT_UNSEEN inline type name(type x) noexcept \
-    {                                                           \
-        return expression;                                      \
+#define SMEMKIT_C_FUNCTION_1(type, name, expression)              \
+    extern "C" SMEMKIT_NO_HOOKS inline type name(type x) noexcept \
+    {                                                             \
+        return expression;                                        \
     }
 SMEMKIT_C_FUNCTION_1(double, rsqrt, 1 / std::sqrt(x))
 SMEMKIT_FUNCTION_1(double, rcbrt, double, 1 / std::cbrt(x))
@@ -465,18 +465,18 @@ SMEMKIT_FUNCTION_1(double, __ll2double_rn, long long, (double)x)
 SMEMKIT_FUNCTION_1(double, __ull2double_rn, unsigned long long, (double)x)
 
 /* Loads and stores with a cache hint, which is ignored. */
-#define SMEMKIT_LOAD(name, read_only)                              \
-    template <class T>                                             \
-    SMEMKIT_INLINE T name(const T *address)                        \
-    {                                                              \
-        smemkit::reads(address, sizeof(T), SMEMKIT_PC, read_only); \
-        return smemkit::load(address);                             \
+#define SMEMKIT_LOAD(name, read_only)                                    \
+    template <class T>                                                   \
+    SMEMKIT_INLINE T name(const T *address)                              \
+    {                                                                    \
+        smemkit::report_read(address, sizeof(T), SMEMKIT_PC, read_only); \
+        return smemkit::load(address);                                   \
     }
 #define SMEMKIT_STORE(name)                                               \
     template <class T>                                                    \
     SMEMKIT_INLINE void name(T *address, std::enable_if_t<true, T> value) \
     {                                                                     \
-        smemkit::writes(address, sizeof(T), SMEMKIT_PC);                  \
+        smemkit::report_write(address, sizeof(T), SMEMKIT_PC);            \
         smemkit::store(address, value);                                   \
     }
 SMEMKIT_LOAD(__ldg, true)

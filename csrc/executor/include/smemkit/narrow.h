@@ -47,57 +47,57 @@ struct narrow {
 
     narrow() = default;
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-    SMEMKIT_UNSEEN narrow(T value) : bits(Format::from_float(fits_float<T> ? (float)value : round_to_odd(value)))
+    SMEMKIT_NO_HOOKS narrow(T value) : bits(Format::from_float(fits_float<T> ? (float)value : round_to_odd(value)))
     {
     }
-    SMEMKIT_UNSEEN narrow(typename Format::raw raw) : bits(raw.x)
+    SMEMKIT_NO_HOOKS narrow(typename Format::raw raw) : bits(raw.x)
     {
     }
-    SMEMKIT_UNSEEN operator typename Format::raw() const
+    SMEMKIT_NO_HOOKS operator typename Format::raw() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return {bits};
     }
-    SMEMKIT_UNSEEN operator float() const
+    SMEMKIT_NO_HOOKS operator float() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return Format::to_float(bits);
     }
-    SMEMKIT_UNSEEN float value() const
+    SMEMKIT_NO_HOOKS float value() const
     {
         return Format::to_float(bits);
     }
-    SMEMKIT_UNSEEN narrow operator-() const
+    SMEMKIT_NO_HOOKS narrow operator-() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         narrow negative;
         negative.bits = bits ^ 0x8000;
         return negative;
     }
-    SMEMKIT_UNSEEN narrow operator+() const
+    SMEMKIT_NO_HOOKS narrow operator+() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return load(this);
     }
 
-#define SMEMKIT_OPERATOR(op)                                          \
-    SMEMKIT_UNSEEN friend narrow operator op(narrow a, narrow b)      \
-    {                                                                 \
-        return a.value() op b.value();                                \
-    }                                                                 \
-    SMEMKIT_UNSEEN friend narrow &operator op##=(narrow &a, narrow b) \
-    {                                                                 \
-        return a.update(SMEMKIT_PC, a.value() op b.value());          \
+#define SMEMKIT_OPERATOR(op)                                            \
+    SMEMKIT_NO_HOOKS friend narrow operator op(narrow a, narrow b)      \
+    {                                                                   \
+        return a.value() op b.value();                                  \
+    }                                                                   \
+    SMEMKIT_NO_HOOKS friend narrow &operator op##=(narrow &a, narrow b) \
+    {                                                                   \
+        return a.update(SMEMKIT_PC, a.value() op b.value());            \
     }
     SMEMKIT_OPERATOR(+)
     SMEMKIT_OPERATOR(-)
     SMEMKIT_OPERATOR(*)
     SMEMKIT_OPERATOR(/)
 #undef SMEMKIT_OPERATOR
-#define SMEMKIT_OPERATOR(op)                                   \
-    SMEMKIT_UNSEEN friend bool operator op(narrow a, narrow b) \
-    {                                                          \
-        return a.value() op b.value();                         \
+#define SMEMKIT_OPERATOR(op)                                     \
+    SMEMKIT_NO_HOOKS friend bool operator op(narrow a, narrow b) \
+    {                                                            \
+        return a.value() op b.value();                           \
     }
     SMEMKIT_OPERATOR(<)
     SMEMKIT_OPERATOR(<=)
@@ -106,25 +106,25 @@ struct narrow {
     SMEMKIT_OPERATOR(==)
     SMEMKIT_OPERATOR(!=)
 #undef SMEMKIT_OPERATOR
-#define SMEMKIT_OPERATOR(op, step)                           \
-    SMEMKIT_UNSEEN friend narrow &operator op(narrow &a)     \
-    {                                                        \
-        return a.update(SMEMKIT_PC, a.value() step 1);       \
-    }                                                        \
-    SMEMKIT_UNSEEN friend narrow operator op(narrow &a, int) \
-    {                                                        \
-        narrow old = load(&a);                               \
-        a.update(SMEMKIT_PC, a.value() step 1);              \
-        return old;                                          \
+#define SMEMKIT_OPERATOR(op, step)                             \
+    SMEMKIT_NO_HOOKS friend narrow &operator op(narrow &a)     \
+    {                                                          \
+        return a.update(SMEMKIT_PC, a.value() step 1);         \
+    }                                                          \
+    SMEMKIT_NO_HOOKS friend narrow operator op(narrow &a, int) \
+    {                                                          \
+        narrow old = load(&a);                                 \
+        a.update(SMEMKIT_PC, a.value() step 1);                \
+        return old;                                            \
     }
     SMEMKIT_OPERATOR(++, +)
     SMEMKIT_OPERATOR(--, -)
 #undef SMEMKIT_OPERATOR
 
-    SMEMKIT_UNSEEN narrow &update(const void *pc, narrow result)
+    SMEMKIT_NO_HOOKS narrow &update(const void *pc, narrow result)
     {
-        reads(this, sizeof *this, pc);
-        writes(this, sizeof *this, pc);
+        report_read(this, sizeof *this, pc);
+        report_write(this, sizeof *this, pc);
         bits = result.bits;
         return *this;
     }
@@ -135,42 +135,42 @@ struct alignas(4) pair {
     T x, y;
 
     pair() = default;
-    SMEMKIT_UNSEEN pair(T x, T y) : x(x), y(y)
+    SMEMKIT_NO_HOOKS pair(T x, T y) : x(x), y(y)
     {
     }
-    SMEMKIT_UNSEEN pair(typename T::raw_pair raw)
+    SMEMKIT_NO_HOOKS pair(typename T::raw_pair raw)
     {
         x.bits = raw.x;
         y.bits = raw.y;
     }
-    SMEMKIT_UNSEEN operator typename T::raw_pair() const
+    SMEMKIT_NO_HOOKS operator typename T::raw_pair() const
     {
-        reads(this, sizeof *this, SMEMKIT_PC);
+        report_read(this, sizeof *this, SMEMKIT_PC);
         return {x.bits, y.bits};
     }
 
-#define SMEMKIT_OPERATOR(op)                                    \
-    SMEMKIT_UNSEEN friend pair operator op(pair a, pair b)      \
-    {                                                           \
-        return {a.x op b.x, a.y op b.y};                        \
-    }                                                           \
-    SMEMKIT_UNSEEN friend pair &operator op##=(pair &a, pair b) \
-    {                                                           \
-        reads(&a, sizeof a, SMEMKIT_PC);                        \
-        writes(&a, sizeof a, SMEMKIT_PC);                       \
-        const pair old = load(&a);                              \
-        store(&a, pair{old.x op b.x, old.y op b.y});            \
-        return a;                                               \
+#define SMEMKIT_OPERATOR(op)                                      \
+    SMEMKIT_NO_HOOKS friend pair operator op(pair a, pair b)      \
+    {                                                             \
+        return {a.x op b.x, a.y op b.y};                          \
+    }                                                             \
+    SMEMKIT_NO_HOOKS friend pair &operator op##=(pair &a, pair b) \
+    {                                                             \
+        report_read(&a, sizeof a, SMEMKIT_PC);                    \
+        report_write(&a, sizeof a, SMEMKIT_PC);                   \
+        const pair old = load(&a);                                \
+        store(&a, pair{old.x op b.x, old.y op b.y});              \
+        return a;                                                 \
     }
     SMEMKIT_OPERATOR(+)
     SMEMKIT_OPERATOR(-)
     SMEMKIT_OPERATOR(*)
     SMEMKIT_OPERATOR(/)
 #undef SMEMKIT_OPERATOR
-#define SMEMKIT_OPERATOR(op)                               \
-    SMEMKIT_UNSEEN friend bool operator op(pair a, pair b) \
-    {                                                      \
-        return a.x op b.x && a.y op b.y;                   \
+#define SMEMKIT_OPERATOR(op)                                 \
+    SMEMKIT_NO_HOOKS friend bool operator op(pair a, pair b) \
+    {                                                        \
+        return a.x op b.x && a.y op b.y;                     \
     }
     SMEMKIT_OPERATOR(<)
     SMEMKIT_OPERATOR(<=)
@@ -178,15 +178,15 @@ struct alignas(4) pair {
     SMEMKIT_OPERATOR(>=)
     SMEMKIT_OPERATOR(==)
 #undef SMEMKIT_OPERATOR
-    SMEMKIT_UNSEEN friend bool operator!=(pair a, pair b)
+    SMEMKIT_NO_HOOKS friend bool operator!=(pair a, pair b)
     {
         return a.x != b.x || a.y != b.y;
     }
-    SMEMKIT_UNSEEN friend pair operator-(pair a)
+    SMEMKIT_NO_HOOKS friend pair operator-(pair a)
     {
         return {-a.x, -a.y};
     }
-    SMEMKIT_UNSEEN friend pair operator+(pair a)
+    SMEMKIT_NO_HOOKS friend pair operator+(pair a)
     {
         return a;
     }
@@ -195,7 +195,7 @@ struct alignas(4) pair {
 template <class Format>
 SMEMKIT_INLINE narrow<Format> atomic_add(narrow<Format> *address, const void *pc, narrow<Format> value)
 {
-    return atomic_update(address, pc, [=](narrow<Format> old) SMEMKIT_UNSEEN { return old + value; });
+    return atomic_update(address, pc, [=](narrow<Format> old) SMEMKIT_NO_HOOKS { return old + value; });
 }
 
 /* 0xffff in the half of each that holds */

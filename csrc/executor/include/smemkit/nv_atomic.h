@@ -58,7 +58,7 @@ SMEMKIT_INLINE void grid_barrier(const void *pc, const char *file, int line)
     smemkit_barrier(0, file, line);
     if (lane() == 0 && warp() == 0) {
         atomic_update(
-            &grid_arrivals, pc, [](unsigned old) SMEMKIT_UNSEEN { return old + 1; }, ACQUIRE_RELEASE);
+            &grid_arrivals, pc, [](unsigned old) SMEMKIT_NO_HOOKS { return old + 1; }, ACQUIRE_RELEASE);
         while (nv_load(&grid_arrivals, pc, __NV_ATOMIC_SEQ_CST) < target)
             ;
     }
@@ -116,14 +116,14 @@ SMEMKIT_INLINE bool __nv_atomic_compare_exchange(T *address, T *expected, smemki
     SMEMKIT_INLINE T fetch(T *address, smemkit::same<T> value, int order, int = __NV_THREAD_SCOPE_SYSTEM)   \
     {                                                                                                       \
         return smemkit::atomic_update(                                                                      \
-            address, SMEMKIT_PC, [=](T old) SMEMKIT_UNSEEN { return (T)(expression); },                     \
+            address, SMEMKIT_PC, [=](T old) SMEMKIT_NO_HOOKS { return (T)(expression); },                   \
             smemkit::nv_order(order));                                                                      \
     }                                                                                                       \
     template <class T>                                                                                      \
     SMEMKIT_INLINE void name(T *address, smemkit::same<T> value, int order, int = __NV_THREAD_SCOPE_SYSTEM) \
     {                                                                                                       \
         smemkit::atomic_update(                                                                             \
-            address, SMEMKIT_PC, [=](T old) SMEMKIT_UNSEEN { return (T)(expression); },                     \
+            address, SMEMKIT_PC, [=](T old) SMEMKIT_NO_HOOKS { return (T)(expression); },                   \
             smemkit::nv_order(order));                                                                      \
     }
 SMEMKIT_NV_ATOMIC(__nv_atomic_fetch_add, __nv_atomic_add, old + value)
@@ -141,7 +141,7 @@ SMEMKIT_INLINE void __nv_atomic_exchange(T *address, smemkit::same<T> *value, sm
 {
     const T wanted = *value;
     *old = smemkit::atomic_update(
-        address, SMEMKIT_PC, [=](T) SMEMKIT_UNSEEN { return wanted; }, smemkit::nv_order(order));
+        address, SMEMKIT_PC, [=](T) SMEMKIT_NO_HOOKS { return wanted; }, smemkit::nv_order(order));
 }
 SMEMKIT_INLINE void __nv_atomic_thread_fence(int, int scope = __NV_THREAD_SCOPE_SYSTEM)
 {

@@ -22,7 +22,7 @@ enum { MRG_POWERS = 127 + 64, MRG_SUBSEQUENCE = 76, MRG_SEQUENCE = 127 };
 struct matrix3 {
     uint64_t at[3][3];
 };
-SMEMKIT_UNSEEN SMEMKIT_INLINE matrix3 square_modulo(const matrix3 &a, uint64_t modulus)
+SMEMKIT_NO_HOOKS SMEMKIT_INLINE matrix3 square_modulo(const matrix3 &a, uint64_t modulus)
 {
     matrix3 c = {};
     for (int i = 0; i < 3; i++)
@@ -35,7 +35,7 @@ SMEMKIT_UNSEEN SMEMKIT_INLINE matrix3 square_modulo(const matrix3 &a, uint64_t m
 struct mrg_powers {
     matrix3 first[MRG_POWERS], second[MRG_POWERS];
 
-    SMEMKIT_UNSEEN mrg_powers()
+    SMEMKIT_NO_HOOKS mrg_powers()
     {
         first[0] = {{{0, 1, 0}, {0, 0, 1}, {MRG_A13, MRG_A12, 0}}};
         second[0] = {{{0, 1, 0}, {0, 0, 1}, {MRG_A23, 0, MRG_A21}}};

@@ -29,7 +29,7 @@ template <class Word>
 SMEMKIT_INLINE void sobol_begin(sobol<Word> *state, const Word *vectors, Word constant, Word offset,
                                 const void *pc)
 {
-    reads(vectors, sizeof state->direction_vectors, pc);
+    report_read(vectors, sizeof state->direction_vectors, pc);
     memcpy(state->direction_vectors, vectors, sizeof state->direction_vectors);
     state->c = constant;
     sobol_seek(state, offset);

@@ -97,7 +97,7 @@ SMEMKIT_SIMD(4, signed char, unsigned char)
 #undef SMEMKIT_SATURATED
 
 /* The functions for dynamic programming: maxima and minima of two or three numbers, of a sum and a number, with
- * relu not below 0, and of the two halves of a word. Those with __vib… tell which of both they chose. */
+ * relu not below 0, and of the two halves of a word. Those with __vib… report which of the two they chose. */
 namespace smemkit
 {
 
@@ -115,7 +115,7 @@ SMEMKIT_INLINE T extreme(T a, T b, bool greatest)
                        smemkit::extreme((type)((unsigned)x + (unsigned)y), z, most))                          \
     SMEMKIT_INLINE type __vib##least##_##suffix(type x, type y, bool *first)                                  \
     {                                                                                                         \
-        smemkit::writes(first, sizeof *first, SMEMKIT_PC);                                                    \
+        smemkit::report_write(first, sizeof *first, SMEMKIT_PC);                                              \
         *first = most ? x >= y : x <= y;                                                                      \
         return *first ? x : y;                                                                                \
     }
@@ -153,8 +153,8 @@ SMEMKIT_FUNCTION_2(unsigned, __vimin_s16x2_relu, unsigned, __vimin3_s16x2_relu(x
 #define SMEMKIT_DPX_CHOICE(name, suffix, lane, most)                                              \
     SMEMKIT_INLINE unsigned __vib##name##_##suffix(unsigned x, unsigned y, bool *high, bool *low) \
     {                                                                                             \
-        smemkit::writes(high, sizeof *high, SMEMKIT_PC);                                          \
-        smemkit::writes(low, sizeof *low, SMEMKIT_PC);                                            \
+        smemkit::report_write(high, sizeof *high, SMEMKIT_PC);                                    \
+        smemkit::report_write(low, sizeof *low, SMEMKIT_PC);                                      \
         *low = most ? (lane)x >= (lane)y : (lane)x <= (lane)y;                                    \
         *high = most ? (lane)(x >> 16) >= (lane)(y >> 16) : (lane)(x >> 16) <= (lane)(y >> 16);   \
         return ((*low ? x : y) & 0xffff) | ((*high ? x : y) & 0xffff0000u);                       \

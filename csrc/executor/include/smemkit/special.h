@@ -45,7 +45,7 @@ template <class T>
 SMEMKIT_INLINE double norm_of(int count, const T *values, const void *pc)
 {
     long double sum = 0; /* with a range that holds all squares */
-    reads(values, (unsigned)(sizeof(T) * (size_t)count), pc);
+    report_read(values, (unsigned)(sizeof(T) * (size_t)count), pc);
     for (int i = 0; i < count; i++) {
         if (std::isinf(values[i]))
             return INFINITY;

@@ -247,7 +247,7 @@ SMEMKIT_INLINE float filtered(const texture &t, const filtered_axis (&axes)[3], 
     return sum;
 }
 
-/* The description is no memory of the kernel, so the checker must not see that it is read. */
+/* The description is not memory of the kernel, so the checker must not see reads of it. */
 SMEMKIT_INLINE texture texture_of(unsigned long long object, const char *what, const char *file, int line)
 {
     if (!object)
@@ -299,7 +299,7 @@ SMEMKIT_INLINE T fetch_at(cudaTextureObject_t object, int axes, float x, float y
     return fetch<T>(t, found);
 }
 
-/* The face of a cube and the place on it, by the table of the guide's "Cubemap Textures" */
+/* The face of a cube and the position on it, by the table of the guide's "Cubemap Textures" */
 struct cube_place {
     int face;
     float s, t;
@@ -429,7 +429,7 @@ SMEMKIT_INLINE unsigned char *surface_address(cudaSurfaceObject_t object, size_t
         smemkit_trap("an access outside of a surface", file, line);
     if (!inside && mode == cudaBoundaryModeZero)
         return nullptr;
-    auto clamp = [](long i, long last) SMEMKIT_UNSEEN { return i < 0 ? 0 : i < last ? i : last; };
+    auto clamp = [](long i, long last) SMEMKIT_NO_HOOKS { return i < 0 ? 0 : i < last ? i : last; };
     return const_cast<unsigned char *>(t.data) + clamp(z, t.size[2] - 1) * t.slice +
            clamp(y, t.size[1] - 1) * t.row + clamp(x, end - (long)bytes);
 }
@@ -438,14 +438,14 @@ SMEMKIT_INLINE T surface_read(const unsigned char *at)
 {
     T value{};
     if (at)
-        copy_untold(&value, (const T *)at);
+        copy_unreported(&value, (const T *)at);
     return value;
 }
 template <class T>
 SMEMKIT_INLINE void surface_write(unsigned char *at, T value)
 {
     if (at)
-        copy_untold((T *)at, &value);
+        copy_unreported((T *)at, &value);
 }
 
 } // namespace smemkit

@@ -50,7 +50,7 @@ static inline cudaError_t cudaFreeArray(cudaArray_t array)
     delete array;
     return cudaSuccess;
 }
-/* one of the two sides of a copy: an array, or pitched memory */
+/* the address of row y of slice z on one side of a copy, which is an array, or pitched memory */
 static inline unsigned char *smemkit_copied_row(cudaArray_t array, cudaPos at, cudaPitchedPtr memory, size_t y,
                                                 size_t z)
 {

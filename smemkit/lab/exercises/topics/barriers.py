@@ -92,7 +92,7 @@ EXERCISES = (
         "barrier-in-branch",
         TOPIC,
         "Each thread adds its neighbour's value (thread t ^ 1) to its own; values past n count as 0. The "
-        "template has its barrier inside of the guard, where the threads past n do not come.",
+        "template has its barrier inside of the guard, which the threads past n do not reach.",
         (
             "Every thread of the block must reach the same __syncthreads().",
             "Guard the loads and the stores, not the barrier.",

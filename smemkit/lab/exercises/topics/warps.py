@@ -95,7 +95,7 @@ EXERCISES = (
     Exercise(
         "groups-of-eight",
         TOPIC,
-        "Store the sum of each group of eight neighbours, with cooperative groups: tiled_partition<8> cuts the "
+        "Store the sum of each group of eight neighbours, with cooperative groups: tiled_partition<8> divides the "
         "block into tiles of eight threads, which shuffle among themselves.",
         (
             "tile.shfl_down(value, offset) stays in the tile; tile.thread_rank() is the thread's place in it.",

@@ -66,7 +66,7 @@ SMEMKIT_INLINE uint64_t ptx_multiply_wide(uint64_t a, uint64_t b)
 template <class T, bool High>
 SMEMKIT_INLINE uint32_t ptx_multiply_24(uint64_t a, uint64_t b)
 {
-    const auto low_24 = [](uint64_t x) SMEMKIT_UNSEEN { return (int64_t)((T)((uint32_t)x << 8) >> 8); };
+    const auto low_24 = [](uint64_t x) SMEMKIT_NO_HOOKS { return (int64_t)((T)((uint32_t)x << 8) >> 8); };
     return (uint32_t)(low_24(a) * low_24(b) >> (High ? 16 : 0));
 }
 template <class T>
@@ -97,14 +97,14 @@ SMEMKIT_INLINE ptx_bits<T> ptx_extreme(uint64_t a, uint64_t b)
 }
 struct ptx_abs_op {
     template <class T>
-    SMEMKIT_UNSEEN T operator()(T x) const
+    SMEMKIT_NO_HOOKS T operator()(T x) const
     {
         return (T)(x < 0 ? 0 - x : x);
     }
 };
 struct ptx_neg_op {
     template <class T>
-    SMEMKIT_UNSEEN T operator()(T x) const
+    SMEMKIT_NO_HOOKS T operator()(T x) const
     {
         return (T)(0 - x);
     }
@@ -263,7 +263,7 @@ SMEMKIT_PTX_OPERATION(fma, (T x, T y, T z), std::fma(x, y, z))
 template <bool Max, bool Nan>
 struct ptx_extreme_op {
     template <class T>
-    SMEMKIT_UNSEEN T operator()(T x, T y) const
+    SMEMKIT_NO_HOOKS T operator()(T x, T y) const
     {
         if (x != x || y != y)
             return Nan ? std::numeric_limits<T>::quiet_NaN() : x != x ? y : x;

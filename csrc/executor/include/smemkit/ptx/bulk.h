@@ -50,7 +50,8 @@ SMEMKIT_INLINE void ptx_copy_bulk(char *to, const char *from, bool from_shared, 
     copy_bulk_to_shared(to, from, from_shared, bytes, mbarrier, SMEMKIT_PC, file, line);
 }
 
-/* The same bytes to the same place in each block of the cluster whose bit is set, and to its mbarrier there */
+/* Copies the bytes to the same offset in each block of the cluster whose bit is set; each copy arrives at the
+ * block's own mbarrier */
 SMEMKIT_INLINE void ptx_copy_bulk_multicast(char *to, const char *from, uint64_t bytes, char *mbarrier,
                                             uint64_t mask, SMEMKIT_HERE)
 {

@@ -15,7 +15,7 @@ SMEMKIT_INLINE void load_matrices(uint32_t (&d)[N], const void *from, const void
 {
     struct smemkit_matrices moved = {{}, N, Transposed, d, {}};
     if (lane() < (int)(8 * N)) {
-        reads(from, 16, pc);
+        report_read(from, 16, pc);
         smemkit_matrix_row(from, "ldmatrix", file, line);
         for (int i = 0; i < 4; i++)
             moved.row[i] = load((const uint32_t *)from + i);
@@ -28,7 +28,7 @@ SMEMKIT_INLINE void store_matrices(void *to, const uint32_t (&from)[N], const vo
     struct smemkit_matrices moved = {{}, N, Transposed, (uint32_t *)from, {}};
     smemkit_store_matrices(&moved, file, line);
     if (lane() < (int)(8 * N)) {
-        writes(to, 16, pc);
+        report_write(to, 16, pc);
         smemkit_matrix_row(to, "stmatrix", file, line);
         for (int i = 0; i < 4; i++)
             store((uint32_t *)to + i, moved.row[i]);
@@ -133,7 +133,7 @@ SMEMKIT_INLINE void ptx_mma(uint64_t (&d)[ND], const uint64_t (&a)[NA], const ui
     constexpr int products = quads ? 4 : 1;
     constexpr int word = ptx_element<A>::number == SMEMKIT_F64 ? 64 : 32;
     constexpr auto count = [](int elements, int bits)
-                               SMEMKIT_UNSEEN { return (unsigned)(products * elements * bits / (32 * word)); };
+                               SMEMKIT_NO_HOOKS { return (unsigned)(products * elements * bits / (32 * word)); };
     static_assert(NA == count(Shape::M * Shape::K, ptx_element<A>::bits) &&
                       NB == count(Shape::K * 8, ptx_element<B>::bits),
                   "mma with another number of registers than its shape has");

@@ -31,13 +31,13 @@ SMEMKIT_INLINE uint64_t ptx_load(const char *from)
 {
     if (Volatile)
         smemkit_tick(0);
-    reads(from, sizeof(T), SMEMKIT_PC, ReadOnly);
+    report_read(from, sizeof(T), SMEMKIT_PC, ReadOnly);
     return ptx_extended(load((const T *)from));
 }
 template <class T>
 SMEMKIT_INLINE void ptx_store(char *to, uint64_t bits)
 {
-    writes(to, sizeof(T), SMEMKIT_PC);
+    report_write(to, sizeof(T), SMEMKIT_PC);
     store((T *)to, ptx_value<T>(bits));
 }
 template <class T, bool ReadOnly, unsigned N>
@@ -46,7 +46,7 @@ SMEMKIT_INLINE void ptx_load_vector(const char *from, uint64_t (&d)[N])
     static_assert(N * sizeof(T) <= 32, "a vector has at most 32 bytes");
     const unsigned most = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
     for (unsigned at = 0; at < N * sizeof(T); at += most)
-        reads(from + at, most, SMEMKIT_PC, ReadOnly);
+        report_read(from + at, most, SMEMKIT_PC, ReadOnly);
     for (unsigned i = 0; i < N; i++)
         d[i] = ptx_extended(load((const T *)from + i));
 }
@@ -56,7 +56,7 @@ SMEMKIT_INLINE void ptx_store_vector(char *to, const uint64_t (&bits)[N])
     static_assert(N * sizeof(T) <= 32, "a vector has at most 32 bytes");
     const unsigned most = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
     for (unsigned at = 0; at < N * sizeof(T); at += most)
-        writes(to + at, most, SMEMKIT_PC);
+        report_write(to + at, most, SMEMKIT_PC);
     for (unsigned i = 0; i < N; i++)
         store((T *)to + i, ptx_value<T>(bits[i]));
 }
@@ -80,7 +80,7 @@ SMEMKIT_INLINE ptx_bits<T> ptx_atomic(char *at, Op op, uint64_t bits, ptx_order 
 {
     const T operand = ptx_value<T>(bits);
     return ptx_to_bits(atomic_update(
-        (T *)at, SMEMKIT_PC, [=](T old) SMEMKIT_UNSEEN { return (T)op(old, operand); }, (smemkit::order)order));
+        (T *)at, SMEMKIT_PC, [=](T old) SMEMKIT_NO_HOOKS { return (T)op(old, operand); }, (smemkit::order)order));
 }
 template <class T>
 SMEMKIT_INLINE T ptx_compare_and_swap(char *at, uint64_t expected, uint64_t bits, ptx_order order)
@@ -93,12 +93,12 @@ SMEMKIT_INLINE uint32_t ptx_atomic_packed(char *at, uint64_t bits, ptx_order ord
 {
     if constexpr (std::is_same_v<T, ptx_f16> || std::is_same_v<T, ptx_bf16>) {
         return atomic_update((uint16_t *)at, SMEMKIT_PC,
-                             [=](uint16_t old) SMEMKIT_UNSEEN { return T::to(T::from(old) + T::from(bits)); },
+                             [=](uint16_t old) SMEMKIT_NO_HOOKS { return T::to(T::from(old) + T::from(bits)); },
                              (smemkit::order)order);
     } else {
         using half = typename T::half;
         return atomic_update((uint32_t *)at, SMEMKIT_PC,
-                             [=](uint32_t old) SMEMKIT_UNSEEN {
+                             [=](uint32_t old) SMEMKIT_NO_HOOKS {
                                  const uint32_t low = half::to(half::from(old) + half::from(bits));
                                  return low | (uint32_t)half::to(half::from(old >> 16) + half::from(bits >> 16))
                                                   << 16;

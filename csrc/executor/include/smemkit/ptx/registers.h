@@ -31,22 +31,22 @@ using ptx_pred = bool;
 /* The types that C++ lacks. `value`: what is computed with. */
 struct ptx_f16 {
     using value = float;
-    SMEMKIT_UNSEEN static float from(uint64_t bits)
+    SMEMKIT_NO_HOOKS static float from(uint64_t bits)
     {
         return float16_to_float((uint16_t)bits);
     }
-    SMEMKIT_UNSEEN static uint16_t to(float x)
+    SMEMKIT_NO_HOOKS static uint16_t to(float x)
     {
         return float16_from_float(x);
     }
 };
 struct ptx_bf16 {
     using value = float;
-    SMEMKIT_UNSEEN static float from(uint64_t bits)
+    SMEMKIT_NO_HOOKS static float from(uint64_t bits)
     {
         return bfloat16_to_float((uint16_t)bits);
     }
-    SMEMKIT_UNSEEN static uint16_t to(float x)
+    SMEMKIT_NO_HOOKS static uint16_t to(float x)
     {
         return bfloat16_from_float(x);
     }
@@ -90,7 +90,7 @@ SMEMKIT_INLINE auto ptx_to_bits(T value)
     return bit_copy<ptx_bits<T>>(value);
 }
 
-/* An operand of asm, as the bits that its constraint asks for. */
+/* An operand of asm, as the bits that its constraint requires. */
 template <char Constraint, class T>
 SMEMKIT_INLINE auto ptx_operand(T value)
 {
@@ -116,10 +116,10 @@ SMEMKIT_INLINE auto ptx_as(Bits bits)
     }
 }
 
-/* What the operand _ stands for */
+/* The meaning of the operand _ */
 struct ptx_nothing {
     template <class T>
-    SMEMKIT_UNSEEN void operator=(T) const
+    SMEMKIT_NO_HOOKS void operator=(T) const
     {
     }
 };
@@ -136,7 +136,7 @@ SMEMKIT_INLINE T ptx_saturated(int64_t x)
 #define SMEMKIT_PTX_OPERATION(name, parameters, expression) \
     struct ptx_##name##_op {                                \
         template <class T>                                  \
-        SMEMKIT_UNSEEN auto operator() parameters const     \
+        SMEMKIT_NO_HOOKS auto operator() parameters const   \
         {                                                   \
             return expression;                              \
         }                                                   \
