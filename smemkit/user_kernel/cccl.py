@@ -1,9 +1,9 @@
 """CUB's block and warp primitives, and cuda::std, from the `nvidia-cuda-cccl` package (smemkit[cccl]).
 
-The package's headers are compiled as they are, except for two constructs that C++ lacks: inline PTX becomes what
-`cuda_source.ptx` makes of it, and a `__shared__` variable of a function, which CUB's default constructors have, a
-variable of the worker that runs the block. The changed headers are written to a folder of the cache, which
-compilers search first.
+The package's headers are compiled as they are, except for three constructs: inline PTX becomes what
+`cuda_source.ptx` makes of it; a `__shared__` variable of a function, which CUB's default constructors have, a
+variable of the worker that runs the block; and `__isGridConstant`, which the CPU device lacks, a trap. The changed
+headers are written to a folder of the cache, which compilers search first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INSTALL_HINT = "CUB and cuda::std come with an extra: pip install 'smemkit[cccl]
 _REWRITERS = (dialect, asm_statements, ptx, ptx_instructions, ptx_reader)
 _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
-_CHANGED = re.compile(r"\b(?:asm|__asm__)\b|\b__shared__\b")
+_CHANGED = re.compile(r"\b(?:asm|__asm__|__shared__|__isGridConstant)\b")
 # one header of cuda::ptx declares __half as a struct; types of 8 bits and less are not needed
 _DEFINES = ("_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_", "__CUDA_ARCH_LIST__=900", "CCCL_DISABLE_NVFP8_SUPPORT")
 
@@ -73,7 +73,7 @@ def _overlay(headers: Path) -> Path:
     """The folder with the changed headers, written once for each release."""
     parts = [
         file_fingerprint(headers / "cub/version.cuh"),
-        *map(file_fingerprint, (module.__file__ for module in _REWRITERS)),
+        *map(file_fingerprint, (__file__, *(module.__file__ for module in _REWRITERS))),
     ]
     folder = cache_folder() / f"cccl-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
     try:
@@ -98,7 +98,8 @@ def _changed_headers(headers: Path) -> Iterator[tuple[Path, str]]:
         for source in sorted((headers / library).rglob("*")):
             if source.is_file() and _CHANGED.search(text := source.read_text(encoding="utf-8", errors="replace")):
                 text, _ = dialect.rewrite_asm(text, _trap)
-                yield source, re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
+                text = re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
+                yield source, re.sub(r"::__isGridConstant\(\w+\)", f"({_trap('__isGridConstant')}, 0)", text)
 
 
 def _trap(message: str) -> str:

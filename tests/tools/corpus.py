@@ -59,6 +59,8 @@ def guessed_argument(parameter):
     """An argument for a parameter: a large array of small numbers for a pointer, a small number for a scalar."""
     import numpy as np
 
+    if parameter.kind == "P":  # pointers
+        return None
     kinds = {"f": f"f{parameter.size}", "i": f"i{parameter.size}", "u": f"u{parameter.size}", "b": "?"}
     dtype = np.dtype(kinds.get(parameter.kind, f"V{parameter.size}"))
     if parameter.kind in "E32":  # types of ml_dtypes
@@ -113,7 +115,11 @@ def defines_no_kernel(path, flags, error):
 
     names = Program(path, flags).names
     undefined = [f"{one} is declared but not defined" for one in error.undefined]
-    return not error.errors and all(any(is_only_declared(name, one) for name in names) for one in undefined)
+    return (
+        bool(undefined)
+        and not error.errors
+        and all(any(is_only_declared(name, one) for name in names) for one in undefined)
+    )
 
 
 def compile_file(path, flags, check, seconds):

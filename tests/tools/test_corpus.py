@@ -2,6 +2,8 @@
 
 import corpus
 
+import smemkit
+
 
 def test_seconds_are_medians_of_first_kernels_and_of_all(capsys):
     corpus.print_seconds(
@@ -15,3 +17,13 @@ def test_seconds_are_medians_of_first_kernels_and_of_all(capsys):
 def test_without_checked_kernels_there_are_no_seconds(capsys):
     corpus.print_seconds({"a.cu": {"check_seconds": []}, "b.cu": {}})
     assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_fails_outside_its_own_lines_has_kernels(tmp_path):
+    file = tmp_path / "k.cu"
+    file.write_text("__global__ void k(int *x);\n")
+    declared, failed = smemkit.CompileError("declared"), smemkit.CompileError("in a header")
+    declared.errors, declared.undefined = [], ("k(int*)",)
+    failed.errors, failed.undefined = [], ()
+    assert corpus.defines_no_kernel(str(file), (), declared)
+    assert not corpus.defines_no_kernel(str(file), (), failed)
