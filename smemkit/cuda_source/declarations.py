@@ -105,7 +105,20 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
             yield from declarations_in(code, brace + 1, at - 1, scope + (f"{name[1]}::" if name else ""), macros)
         else:
             template, head = split_template(code[start : at if brace is None else brace])
+            head = _without_macro_arguments(head, macros)
             yield Declaration(start, at, code[start:at], head, template, scope, kind)
+
+
+def _without_macro_arguments(head: str, macros) -> str:
+    """A declaration's head without the arguments of macros before its name: BOUNDS(256) void f(int *x)."""
+    match = FUNCTION_NAME.search(head)
+    while match and macros.get(match[1], (False,))[0]:
+        end = matching_bracket(head, match.end() - 1) + 1
+        if not re.match(r"\s*[\w:]", head[end:]):
+            break
+        head = f"{head[: match.end() - 1]} {head[end:]}"
+        match = FUNCTION_NAME.search(head, match.end() - 1)
+    return head
 
 
 def _end_of_macro_call(code: str, at: int, macros) -> int:

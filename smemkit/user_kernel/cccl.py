@@ -1,9 +1,10 @@
 """CUB's block and warp primitives, and cuda::std, from the `nvidia-cuda-cccl` package (smemkit[cccl]).
 
-The package's headers are compiled as they are, except for three constructs: inline PTX becomes what
+The package's headers are compiled as they are, except for what the CPU device lacks: inline PTX becomes what
 `cuda_source.ptx` makes of it; a `__shared__` variable of a function, which CUB's default constructors have, a
-variable of the worker that runs the block; and `__isGridConstant`, which the CPU device lacks, a trap. The changed
-headers are written to a folder of the cache, which compilers search first.
+variable of the worker that runs the block; a declaration of `__half` or `__nv_bfloat16` the header that defines
+it; and `__isGridConstant` a trap. The changed headers are written to a folder of the cache, which compilers
+search first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ INSTALL_HINT = "CUB and cuda::std come with an extra: pip install 'smemkit[cccl]
 _REWRITERS = (dialect, asm_statements, ptx, ptx_instructions, ptx_reader)
 _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
-_CHANGED = re.compile(r"\b(?:asm|__asm__|__shared__|__isGridConstant)\b")
+_NARROW = r"\bstruct __(?:half|nv_bfloat16)2?;"  # which the dialect's types are not
+_CHANGED = re.compile(rf"\b(?:asm|__asm__|__shared__|__isGridConstant)\b|{_NARROW}")
 # one header of cuda::ptx declares __half as a struct; types of 8 bits and less are not needed
 _DEFINES = ("_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_", "__CUDA_ARCH_LIST__=900", "CCCL_DISABLE_NVFP8_SUPPORT")
 
@@ -97,9 +99,14 @@ def _changed_headers(headers: Path) -> Iterator[tuple[Path, str]]:
     for library in ("cub", "cuda"):
         for source in sorted((headers / library).rglob("*")):
             if source.is_file() and _CHANGED.search(text := source.read_text(encoding="utf-8", errors="replace")):
-                text, _ = dialect.rewrite_asm(text, _trap)
-                text = re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
-                yield source, re.sub(r"::__isGridConstant\(\w+\)", f"({_trap('__isGridConstant')}, 0)", text)
+                yield source, _changed(text)
+
+
+def _changed(text: str) -> str:
+    text, _ = dialect.rewrite_asm(text, _trap)
+    text = re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
+    text = re.sub(_NARROW, lambda match: f"#include <cuda_{'fp' if 'half' in match[0] else 'bf'}16.h>", text)
+    return re.sub(r"::__isGridConstant\(\w+\)", f"({_trap('__isGridConstant')}, 0)", text)
 
 
 def _trap(message: str) -> str:

@@ -103,9 +103,11 @@ def faults_of(kernel):
 
 
 def is_only_declared(name, reason):
-    """Whether a kernel was skipped because another file defines it: then there is nothing to compile."""
+    """Whether a kernel was skipped because another file defines it, or an #if excludes it: there is nothing to
+    compile."""
+    base = re.escape(name.rpartition("::")[2])
     return bool(
-        re.match(rf"(?:\w+::)*{re.escape(name.rpartition('::')[2])}\(.* is declared but not defined", reason)
+        re.match(rf"(?:\w+::)*{base}\(.* is declared but not defined|.*{base} is excluded by an #if", reason)
     )
 
 

@@ -973,6 +973,15 @@ def test_cub():
     smemkit.Kernel(CUB)[1, 128](x, y)
     assert x[0] == 127 * 64
     assert_array_equal(y, np.arange(128))
+    headers = (
+        "#include <cuda_fp16.h>\n#include <cub/cub.cuh>\n#include <cuda/std/functional>\n"  # that know __half2
+    )
+    halves = CUB.replace("int *x", "half2 *h, int *x").replace(
+        "y[threadIdx.x] = ", "y[threadIdx.x] = __low2float(*h) * "
+    )
+    y[:] = 1
+    smemkit.Kernel(headers + halves)[1, 128](np.full((1, 2), 2, np.float16), x, y)
+    assert_array_equal(y, 2 * np.arange(128))
 
 
 def test_cub_without_the_extra(monkeypatch):

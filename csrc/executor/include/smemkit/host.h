@@ -27,6 +27,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToDevice,
     cudaMemcpyDefault
 };
+enum cudaDeviceAttr : int;
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
