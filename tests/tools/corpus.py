@@ -55,7 +55,7 @@ def instantiations(text, names):
     return sorted({f"{match['name']}{match['arguments']}" for match in found})
 
 
-def guessed_argument(parameter):
+def guessed_argument(parameter, most=GUESSED_ELEMENTS):
     """An argument for a parameter: a large array of small numbers for a pointer, a small number for a scalar."""
     import numpy as np
 
@@ -66,7 +66,7 @@ def guessed_argument(parameter):
     if parameter.kind in "E32":  # types of ml_dtypes
         dtype = replace(parameter, pointer=False).dtype
     if parameter.pointer:
-        elements = max(1, min(GUESSED_ELEMENTS, MAX_BYTES // (parameter.lanes * dtype.itemsize)))
+        elements = max(1, min(most, MAX_BYTES // (parameter.lanes * dtype.itemsize)))
         return np.zeros(elements * parameter.lanes * dtype.itemsize, np.uint8).view(dtype)
     if parameter.kind in "fiub" and parameter.lanes == 1:
         return dtype.type(GUESSED_SCALAR if parameter.kind in "fiu" else 1)

@@ -32,12 +32,14 @@ CONDITIONS |= {
     f"{name}(...)": "0" for name in ("__read", "__write", "__read_offset_bytes", "__write_offset_bytes")
 }
 CONDITIONS |= {"__implies(a,b)": "(!(a) || (b))", "__other_int(x)": "(x)", "__ptr_offset_bytes(...)": "0"}
+CONDITIONS |= {"synchronize(group)": "(group).sync()"}  # of CUDA 9
 HEADER = (
     "#include <assert.h>\n#include <cuda_runtime.h>\n#include <cooperative_groups.h>\n#include <curand_kernel.h>\n"
 )
 HEADER += "#undef __assert\n"
 HEADER += "".join(f"#define {name} {value}\n" for name, value in CONDITIONS.items())
 MOST_RUNS = 12
+ELEMENTS = 1 << 21  # of an array
 MOST_THREADS = 1024  # of a block; GPUVerify allows more
 
 
@@ -69,7 +71,7 @@ def argument(parameter, name, named, scalar, ascending):
 
     if parameter.kind == "P":
         return None
-    value = corpus.guessed_argument(parameter)
+    value = corpus.guessed_argument(parameter, ELEMENTS)
     if parameter.pointer and ascending and value.dtype.kind in "fiu":
         return np.arange(value.size).astype(value.dtype)
     if not parameter.pointer and parameter.kind in "iu" and parameter.lanes == 1:
