@@ -3,7 +3,7 @@
     python tests/tools/barriers.py DIR --list tests/corpus/cuda-samples.tsv --tsv list.tsv
 
 The list, of corpus.py, says which files of DIR compile. A kernel takes part if a guessed launch has no faults and
-stores to shared memory. Each `__syncthreads()`, or `sync` of a thread_block, in its body is then replaced by nothing,
+stores to shared memory. Each `__syncthreads()`, or `sync` of a thread_block, in its body is then removed,
 and the kernel is checked under each schedule. A removal that is not noticed is of a barrier that this launch does
 not need, or a fault that is missed: the column of notes, which --known keeps, says which. Each file has a process
 of its own. The exit status is 1 if a removal without a note is not noticed under every schedule.
