@@ -29,8 +29,14 @@ _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
 _NARROW = r"\bstruct __(?:half|nv_bfloat16)2?;"  # which the dialect's types are not
 _CHANGED = re.compile(rf"\b(?:asm|__asm__|__shared__|__isGridConstant)\b|{_NARROW}")
-# one header of cuda::ptx declares __half as a struct; types of 8 bits and less are not needed
-_DEFINES = ("_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_", "__CUDA_ARCH_LIST__=900", "CCCL_DISABLE_NVFP8_SUPPORT")
+# types of 8 bits and less are not needed, and neither are ranges for a profiler, whose headers are found elsewhere
+_DEFINES = (
+    "_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_",
+    "__CUDA_ARCH_LIST__=900",
+    "CCCL_DISABLE_NVFP8_SUPPORT",
+    "CCCL_DISABLE_NVTX",
+    "NVTX_DISABLE",
+)
 
 
 @functools.cache
