@@ -18,13 +18,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from smemkit.cuda_source import asm_statements, dialect, ptx, ptx_instructions, ptx_reader
+from smemkit.cuda_source import dialect
 from smemkit.user_kernel.cache import cache_folder, check_ownership, file_fingerprint
 
 __all__ = ["INSTALL_HINT", "compile_options", "find_headers", "needed_headers"]
 
 INSTALL_HINT = "CUB and cuda::std come with an extra: pip install 'smemkit[cccl]'"
-_REWRITERS = (dialect, asm_statements, ptx, ptx_instructions, ptx_reader)
+_REWRITERS = ("dialect", "asm_statements", "ptx", "ptx_async_forms", "ptx_instructions", "ptx_reader")
 _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
 _NARROW = r"\bstruct __(?:half|nv_bfloat16)2?;"  # which the dialect's types are not
@@ -81,7 +81,8 @@ def _overlay(headers: Path) -> Path:
     """The folder with the changed headers, written once for each release."""
     parts = [
         file_fingerprint(headers / "cub/version.cuh"),
-        *map(file_fingerprint, (__file__, *(module.__file__ for module in _REWRITERS))),
+        file_fingerprint(__file__),
+        *(file_fingerprint(Path(dialect.__file__).with_name(f"{name}.py")) for name in _REWRITERS),
     ]
     folder = cache_folder() / f"cccl-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
     try:
