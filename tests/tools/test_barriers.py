@@ -32,7 +32,8 @@ def test_removals_are_noticed_under_each_schedule(tmp_path):
     file = tmp_path / "k.cu"
     file.write_text(SOURCE % "cta.sync();")
     rows = barriers.rows_of(str(file), [])
-    assert [row[:3] for row in rows] == [["rotated", (2, (256,), 64), 9], ["rotated", (2, (256,), 64), 11]]
+    assert [(row[0], row[2]) for row in rows] == [("rotated", 9), ("rotated", 11)]
+    assert rows[0][1] == [(data, n, 2, (256,)) for data in ("random", "zeros") for n in (64, 1024, 16)]
     assert [row[3] for row in rows] == [["race"] * 3] * 2
     assert all(barriers.is_noticed(row) for row in rows)
 
