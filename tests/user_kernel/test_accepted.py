@@ -333,9 +333,19 @@ def test_a_kernel_that_is_defined_outside_of_its_namespace():
     assert x[0] == 5
 
 
-def test_a_macro_with_arguments_before_a_kernel_is_not_its_name():
-    text = "#define BOUNDED(n) __launch_bounds__(n)\n#define KERNEL(n) __global__ BOUNDED(n)\n"
-    kernel, x = smemkit.Kernel(text + "static KERNEL(64) void k(int *x) { *x = 5; }"), np.zeros(1, np.int32)
+@pytest.mark.parametrize(
+    "kernel", ["static KERNEL(64) void k(int *x)", "KERNEL(64) void k(int *x)", "WHOLE(64) k(int *x)"]
+)
+def test_a_macro_with_arguments_before_a_kernel_is_not_its_name(kernel):
+    text = """#define BOUNDED(n) __launch_bounds__(n)
+    #define KERNEL(n) __global__ BOUNDED(n)
+    #define WHOLE(n) KERNEL(n) void
+    #define ROUND(n) AROUND
+    #define AROUND ROUND(1)
+    #define OTHER(name) struct name { int a; };
+    OTHER(other)
+    """
+    kernel, x = smemkit.Kernel(text + kernel + "{ *x = sizeof(other); }"), np.zeros(1, np.int32)
     assert kernel.names == ("k",)
     kernel[1, 1](x)
-    assert x[0] == 5
+    assert x[0] == 4
