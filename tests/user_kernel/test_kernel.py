@@ -847,6 +847,11 @@ MEMBERS = "struct pair { int a; pair(int a) : a(a) {} void set() {} __device__ i
             4,
             "at most 8",
         ),
+        (
+            "__global__ void k(cudaGraphConditionalHandle h)\n{\n    cudaGraphSetConditional(h, 0);\n}",
+            3,
+            "conditional nodes of graphs do not run on the CPU device",
+        ),
         ("__global__ int k(int *x) { return 0; }", 1, "a __global__ function returns void"),
         ("\n__global__ void k(int &x) { x = 0; }", 2, "a __global__ function takes no references"),
         ('#include "missing.h"\n__global__ void k(missing *x) {}', 2, "missing"),

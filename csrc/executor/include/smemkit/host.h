@@ -20,6 +20,10 @@ typedef enum cudaError cudaError_t;
 /* Not CUDA's CUstream_st: launchers for the two devices must have different types. */
 typedef struct smemkit_stream *cudaStream_t;
 
+typedef unsigned long long cudaGraphConditionalHandle;
+SMEMKIT_UNAVAILABLE("conditional nodes of graphs do not run on the CPU device")
+void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value);
+
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
     cudaMemcpyHostToDevice,
