@@ -289,8 +289,15 @@ def print_seconds(results):
         print(f"{what} kernel, compiled and checked: median {wall:.2f} s, {cpu:.2f} CPU-s ({len(chosen)} kernels)")
 
 
+def how(options):
+    """The run's options, as the second line of a list."""
+    drawn = f"--programs {options.programs} --draw {options.draw} --seed {options.seed}" if options.draw else ""
+    nvcc = "without what nvcc refuses" if options.nvcc else ""
+    return ", ".join(filter(None, (drawn, "--check" * options.check, f"{options.limit} s per file", nvcc)))
+
+
 def write_list(results, options):
-    rows = [f"# {options.repository} {options.commit}", "path\tverdict\tcause"]
+    rows = [f"# {options.repository} {options.commit}", f"# {how(options)}", "path\tverdict\tcause"]
     for path, result in sorted(results.items()):
         causes = "; ".join(dict.fromkeys(map(cause_of, result["failures"].values())))
         rows.append(
