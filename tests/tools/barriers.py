@@ -28,6 +28,7 @@ from smemkit.cuda_source.scanner import scan
 BLOCK_GROUP = re.compile(r"\b(\w+)\s*=\s*(?:\w+\s*::\s*)*this_thread_block\b")
 BLOCKS = ((256,), (16, 16), (32, 32), (32, 16), (128,), (32, 8), (8, 8), (64,), (512,), (1024,), (16, 8), (192,))
 GRIDS, SCALARS, DATA = (2, 1), (64, 1024, 16), ("random", "zeros")
+SHARED_BYTES = 1 << 14  # of dynamic shared memory
 SCHEDULES = ("serial", "lockstep", "random")
 
 
@@ -84,7 +85,7 @@ def is_right(kernel, launch):
 
 def check(kernel, launch, schedule):
     data, scalar, grid, block = launch
-    return smemkit.check(kernel[grid, block], *arguments_of(kernel, scalar, data), schedule=schedule)
+    return smemkit.check(kernel[grid, block, SHARED_BYTES], *arguments_of(kernel, scalar, data), schedule=schedule)
 
 
 def faults_without(text, name, options, launches):

@@ -7,7 +7,7 @@ SOURCE = """#include <cooperative_groups.h>
 __global__ void rotated(float *x)
 {
     auto cta = cooperative_groups::this_thread_block();
-    __shared__ float s[256];
+    extern __shared__ float s[];
     x += 256 * blockIdx.x;
     s[threadIdx.x] = x[threadIdx.x];
     %s
