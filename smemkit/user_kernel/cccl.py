@@ -29,6 +29,7 @@ _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
 _NARROW = r"\bstruct __(?:half|nv_bfloat16)2?;"  # which the dialect's types are not
 _CHANGED = re.compile(rf"\b(?:asm|__asm__|__shared__|__isGridConstant)\b|{_NARROW}")
+_ASKS_DRIVER = "cub/util_device.cuh"  # functions of the host, which CUB's block primitives include but do not call
 # types of 8 bits and less are not needed, and neither are ranges for a profiler, whose headers are found elsewhere
 _DEFINES = (
     "_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_",
@@ -36,6 +37,7 @@ _DEFINES = (
     "CCCL_DISABLE_NVFP8_SUPPORT",
     "CCCL_DISABLE_NVTX",
     "NVTX_DISABLE",
+    "THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP",  # whose iterators CUB uses
 )
 
 
@@ -105,7 +107,10 @@ def _overlay(headers: Path) -> Path:
 def _changed_headers(headers: Path) -> Iterator[tuple[Path, str]]:
     for library in ("cub", "cuda"):
         for source in sorted((headers / library).rglob("*")):
-            if source.is_file() and _CHANGED.search(text := source.read_text(encoding="utf-8", errors="replace")):
+            text = source.read_text(encoding="utf-8", errors="replace") if source.is_file() else ""
+            if source == headers / _ASKS_DRIVER:
+                yield source, "#pragma once\n" + "\n".join(re.findall(r"^#\s*include.*", text, re.MULTILINE))
+            elif _CHANGED.search(text):
                 yield source, _changed(text)
 
 

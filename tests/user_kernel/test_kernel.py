@@ -969,6 +969,24 @@ __global__ void k(int *x, float *y)
 }"""
 
 
+CUB_LOADS = """#include <cub/cub.cuh>
+__global__ void k(int *x, float *y)
+{
+    typedef cub::BlockLoad<int, 32, 2> Load;
+    typedef cub::BlockStore<int, 32, 2, cub::BLOCK_STORE_TRANSPOSE> Store;
+    __shared__ union { Load::TempStorage load; Store::TempStorage store; } s;
+    int own[2];
+    for (int i = 0; i < 2; ++i)
+        x[2 * threadIdx.x + i] = 2 * threadIdx.x + i;
+    __syncthreads();
+    Load(s.load).Load(x, own);
+    __syncthreads();
+    own[0] *= 2;
+    own[1] *= 2;
+    Store(s.store).Store(x, own);
+}"""
+
+
 @pytest.mark.slow
 def test_cub():
     """CUB's own headers, from the extra's package."""
@@ -987,6 +1005,8 @@ def test_cub():
     y[:] = 1
     smemkit.Kernel(headers + halves)[1, 128](np.full((1, 2), 2, np.float16), x, y)
     assert_array_equal(y, 2 * np.arange(128))
+    smemkit.Kernel(CUB_LOADS)[1, 32](x, y)
+    assert_array_equal(x[:64], 2 * np.arange(64))
 
 
 def test_cub_without_the_extra(monkeypatch):
