@@ -24,7 +24,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 import atexit as _atexit
-from importlib.metadata import version as _version
 
 from smemkit.arrays import (
     Array,
@@ -90,12 +89,17 @@ from smemkit.user_kernel.kernel import Kernel, Launch
 from smemkit.user_kernel.tensor_map import TensorMap
 from smemkit.user_kernel.texture import Texture
 
-__version__ = _version("smemkit")
+__version__: str
 _atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
 
 
 def __getattr__(name: str):
-    """The laboratory and the operations on arrays of Dask, which are imported at their first use."""
+    """The laboratory, the operations on arrays of Dask and the version, whose modules are imported at their first
+    use."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("smemkit")
     if name in ("lab", "dask"):
         from importlib import import_module
 

@@ -11,7 +11,6 @@ import sys
 import textwrap
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def _facts() -> dict[str, str]:
 
     build, present = _core.build_info(), devices()
     facts = {
-        "smemkit": version("smemkit"),
+        "smemkit": smemkit.__version__,
         "Python": f"{platform.python_version()}, {platform.platform()}",
         "NumPy": np.__version__,
         "compiler": build["compiler"],
@@ -216,6 +215,12 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=list_kernels)
 
 
+class _ShowVersion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"smemkit {smemkit.__version__}")
+        parser.exit()
+
+
 # What adds each command's arguments, or the module that does, and what the command is for. Only the module of the
 # chosen command is imported: all of them would take as long as a check.
 _COMMANDS: dict[str, tuple[str | Callable[[argparse.ArgumentParser], None], str]] = {
@@ -251,7 +256,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str] | None) -> int:
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
-    parser.add_argument("--version", action="version", version=f"smemkit {smemkit.__version__}")
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="command")
     words = sys.argv[1:] if argv is None else argv
     chosen = next((word for word in words if not word.startswith("-")), None)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["line_rows", "unit_ranges"]
+__all__ = ["line_rows", "read_signed", "read_unsigned", "unit_ranges"]
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
 _ADD_CONSTANT_PC, _FIXED_ADVANCE_PC = 8, 9
 _END_SEQUENCE, _SET_ADDRESS = 1, 2  # extended
 
 
-def _unsigned(code: bytes, at: int) -> tuple[int, int]:
+def read_unsigned(code: bytes, at: int) -> tuple[int, int]:
     """The number in LEB128 at an offset, and the offset after it."""
     value = shift = 0
     while True:
@@ -29,8 +29,8 @@ def _unsigned(code: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _signed(code: bytes, at: int) -> tuple[int, int]:
-    value, end = _unsigned(code, at)
+def read_signed(code: bytes, at: int) -> tuple[int, int]:
+    value, end = read_unsigned(code, at)
     bits = 7 * (end - at)
     return value - (value >> (bits - 1) << bits), end
 
@@ -59,7 +59,7 @@ def line_rows(code: bytes, header: Mapping[str, Any]) -> np.ndarray:
             line += line_advances[op]
             rows.append((address, line, file, 0))
         elif op == 0:
-            size, at = _unsigned(code, at)
+            size, at = read_unsigned(code, at)
             if code[at] == _END_SEQUENCE:
                 rows.append((address, line, file, 1))
                 address, line, file = 0, 1, 1
@@ -69,13 +69,13 @@ def line_rows(code: bytes, header: Mapping[str, Any]) -> np.ndarray:
         elif op == _COPY:
             rows.append((address, line, file, 0))
         elif op == _ADVANCE_PC:
-            value, at = _unsigned(code, at)
+            value, at = read_unsigned(code, at)
             address += value * step
         elif op == _ADVANCE_LINE:
-            value, at = _signed(code, at)
+            value, at = read_signed(code, at)
             line += value
         elif op == _SET_FILE:
-            file, at = _unsigned(code, at)
+            file, at = read_unsigned(code, at)
         elif op == _ADD_CONSTANT_PC:
             address += advances[255]
         elif op == _FIXED_ADVANCE_PC:
@@ -83,7 +83,7 @@ def line_rows(code: bytes, header: Mapping[str, Any]) -> np.ndarray:
             at += 2
         else:  # does not change what a row holds
             for _ in range(lengths[op - 1]):
-                _, at = _unsigned(code, at)
+                _, at = read_unsigned(code, at)
     return np.array(rows, np.int64).reshape(-1, 4)
 
 

@@ -17,12 +17,15 @@ import numpy as np
 
 from smemkit._core import Error
 from smemkit.checker.dwarf import line_rows, unit_ranges
+from smemkit.checker.elf import read_sections
+from smemkit.checker.line_programs import SECTIONS, line_program
 from smemkit.cuda_source.lexer import mask
 from smemkit.table import kernel_table
 from smemkit.user_kernel.cache import cache_folder, file_fingerprint
 
 __all__ = ["LaunchSource"]
 
+_LARGE_PROGRAM = 1 << 16  # bytes of a line program
 _TYPE_DEFINITION = re.compile(r"(?:template\b.*)?(?:typedef\s+)?(?:struct|class|union)\b")
 
 
@@ -39,16 +42,13 @@ class _LineTable:
         """(file, line) of each return address: those of the instruction before it."""
         missing = sorted(addresses - self.known.keys())
         if missing:
-            from elftools.elf.elffile import ELFFile
-
-            with open(self.library, "rb") as file:  # noqa: PTH123
-                debug = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=False)  # a library has no relocations
-                if self.ranges is None:
-                    self.ranges = unit_ranges(debug.debug_aranges_sec.stream.getvalue())
-                for offset, inside in self._by_unit(missing).items():
-                    if offset not in self.units:
-                        self.units[offset] = self._read_cached(debug, offset)
-                    self._resolve(*self.units[offset], inside)
+            sections = read_sections(self.library, SECTIONS)
+            if self.ranges is None:
+                self.ranges = unit_ranges(sections[".debug_aranges"])
+            for offset, inside in self._by_unit(missing).items():
+                if offset not in self.units:
+                    self.units[offset] = self._read_unit(sections, offset)
+                self._resolve(*self.units[offset], inside)
         return {address: self.known.get(address, ("", 0)) for address in addresses}
 
     def _by_unit(self, addresses: list[int]) -> dict[int, list[int]]:
@@ -61,34 +61,35 @@ class _LineTable:
                 units.setdefault(int(self.ranges[at, 2]), []).append(address)
         return units
 
-    def _read_cached(self, debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
-        """The line table of a compilation unit, from the user's cache: decoding a large one takes seconds."""
+    def _read_unit(self, sections: Mapping[str, bytes], offset: int) -> tuple[np.ndarray, list[str]]:
+        """The line table of a compilation unit. A large one's is kept in the user's cache: decoding it takes
+        seconds."""
+        code, header, files = line_program(sections, offset)
+        rows = self._cached_rows(code, header, offset) if len(code) > _LARGE_PROGRAM else self._rows(code, header)
+        return rows, files
+
+    def _cached_rows(self, code: bytes, header: Mapping[str, Any], offset: int) -> np.ndarray:
         try:
             folder = cache_folder()
         except Error:
-            return self._read_line_program(debug, offset)
+            return self._rows(code, header)
         name = hashlib.sha256(f"{file_fingerprint(self.library)} {offset}".encode()).hexdigest()[:32]
         entry = folder / f"{name}.npz"
         with contextlib.suppress(OSError, ValueError, KeyError, BadZipFile), np.load(entry) as kept:
             os.utime(entry)
-            return kept["rows"], kept["files"].tolist()
-        rows, files = self._read_line_program(debug, offset)
+            return kept["rows"]
+        rows = self._rows(code, header)
         with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
             made = Path(new, entry.name)
-            np.savez_compressed(made, rows=rows, files=np.array(files))
+            np.savez_compressed(made, rows=rows)
             made.replace(entry)
-        return rows, files
+        return rows
 
     @staticmethod
-    def _read_line_program(debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
-        program = debug.line_program_for_CU(debug.get_CU_at(offset))
-        debug.debug_line_sec.stream.seek(program.program_start_offset)
-        size = program.program_end_offset - program.program_start_offset
-        rows = line_rows(debug.debug_line_sec.stream.read(size), program.header)
+    def _rows(code: bytes, header: Mapping[str, Any]) -> np.ndarray:
+        rows = line_rows(code, header)
         # a function may begin where another ends: the row of the one that begins comes last and counts
-        rows = rows[np.lexsort((-rows[:, 3], rows[:, 0]))]
-        files = [entry.name.decode() for entry in program.header.file_entry]
-        return rows, files if program.header.version >= 5 else ["", *files]
+        return rows[np.lexsort((-rows[:, 3], rows[:, 0]))]
 
     def _resolve(self, rows: np.ndarray, files: list[str], addresses: list[int]) -> None:
         at = np.searchsorted(rows[:, 0], np.array(addresses) - 1, side="right") - 1

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent import futures
 from functools import partial
+from typing import TYPE_CHECKING
 
 from smemkit.ci.results import Check, Outcome, run_check
 from smemkit.devices import set_num_threads
+
+if TYPE_CHECKING:  # imported where it is used: most checks run in this process
+    from concurrent import futures
 
 __all__ = ["cores", "run_checks"]
 
@@ -27,6 +30,8 @@ def run_checks(checks: Sequence[Check], jobs: int) -> Iterator[Outcome]:
     if jobs <= 1:
         yield from map(run_check, checks)
         return
+    from concurrent import futures
+
     done: dict[Check, Outcome] = {}
     with _pool(jobs) as pool:
         running = [(group, pool.submit(_run_group, group)) for group in groups.values()]
@@ -41,6 +46,7 @@ def run_checks(checks: Sequence[Check], jobs: int) -> Iterator[Outcome]:
 
 def _pool(jobs: int) -> futures.ProcessPoolExecutor:
     import multiprocessing
+    from concurrent import futures
 
     threads = partial(set_num_threads, max(1, cores() // jobs))
     return futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), threads)
@@ -52,6 +58,8 @@ def _run_group(group: Sequence[Check]) -> list[Outcome]:
 
 def _run_alone(check: Check) -> Outcome:
     """The outcome of a check in a separate process, which may die."""
+    from concurrent import futures
+
     try:
         with _pool(1) as pool:
             return pool.submit(_run_group, [check]).result()[0]

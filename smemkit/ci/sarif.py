@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +27,8 @@ _COST_MEANINGS = {
 
 def sarif(verdict: Verdict) -> dict[str, Any]:
     """The log file: one run, with a result per finding."""
+    from importlib.metadata import version
+
     rules = list(FINDING_TITLES)
     driver = {"name": "smemkit", "version": version("smemkit"), "rules": [_rule(kind) for kind in rules]}
     results = [_result(finding, judged, rules) for judged in verdict.judged for finding in judged.outcome.findings]

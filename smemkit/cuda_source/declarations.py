@@ -21,6 +21,11 @@ __all__ = [
 ]
 
 DEVICE_WORDS = {f"__{word}__" for word in ("global", "device", "constant", "shared", "managed")}
+_SPECIFIERS = DEVICE_WORDS | {
+    f"__{word}__" for word in ("host", "launch_bounds", "forceinline", "noinline", "attribute")
+}
+_SPECIFIERS |= {"static", "inline", "extern", "void", "noinline", "always_inline", "unused"}
+_PARENTHESES = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 # attributes whose parentheses are not a function's parameters
 _ATTRIBUTE = re.compile(
     r"\b(?:__\w+_bounds__|__cluster_dims__|__maxnreg__|__align__|alignas|__attribute__)\s*(?=\()"
@@ -105,7 +110,20 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
             yield from declarations_in(code, brace + 1, at - 1, scope + (f"{name[1]}::" if name else ""), macros)
         else:
             template, head = split_template(code[start : at if brace is None else brace])
+            head = _without_macro_arguments(head, macros)
             yield Declaration(start, at, code[start:at], head, template, scope, kind)
+
+
+def _without_macro_arguments(head: str, macros) -> str:
+    """A declaration's head without the arguments of macros before its name: BOUNDS(256) void f(int *x)."""
+    match = FUNCTION_NAME.search(head)
+    while match and macros.get(match[1], (False,))[0]:
+        end = matching_bracket(head, match.end() - 1) + 1
+        if not re.match(r"\s*[\w:]", head[end:]):
+            break
+        head = f"{head[: match.end() - 1]} {head[end:]}"
+        match = FUNCTION_NAME.search(head, match.end() - 1)
+    return head
 
 
 def _end_of_macro_call(code: str, at: int, macros) -> int:
@@ -116,6 +134,8 @@ def _end_of_macro_call(code: str, at: int, macros) -> int:
         return 0
     end = matching_bracket(code, match.end() - 1) + 1
     after = _NEXT_CHARACTER.match(code, end)[1]
+    if re.match(r"\w", after) and _is_specifier(match[1], macros):  # KERNEL(256) void f(int *x) { … }
+        return 0
     if after == "(":
         end = matching_bracket(code, code.index("(", end)) + 1
         if _NEXT_CHARACTER.match(code, end)[1] == "{":
@@ -178,15 +198,27 @@ def split_template(head: str) -> tuple[str, str]:
 # ---- macros ----
 
 
-def collect_macros(directives) -> dict[str, tuple[bool, frozenset[str]]]:
-    """The macros: name → whether it has parameters, and the words of its bodies."""
-    macros: dict[str, tuple[bool, frozenset[str]]] = {}
+def collect_macros(directives) -> dict[str, tuple[bool, frozenset[str], frozenset[str]]]:
+    """The macros: name → whether it has parameters, the words of its bodies, and the words and other characters
+    outside of parentheses."""
+    macros: dict[str, tuple[bool, frozenset[str], frozenset[str]]] = {}
     for d in directives:
         match = DEFINE.match(d.string, d.start())
         if match:
-            _, words = macros.get(match["name"], (False, frozenset()))
-            macros[match["name"]] = match["parameters"] is not None, words | identifiers(match["body"])
+            _, words, outside = macros.get(match["name"], (False, frozenset(), frozenset()))
+            body = match["body"]
+            outside |= frozenset(re.findall(r"\w+|[^\w\s\\]", _PARENTHESES.sub("", body)))
+            macros[match["name"]] = match["parameters"] is not None, words | identifiers(body), outside
     return macros
+
+
+def _is_specifier(macro: str, macros) -> bool:
+    """Whether a macro consists of specifiers, attributes and `void`."""
+    outside, seen = macros[macro][2], {macro}
+    while known := (outside & macros.keys()) - seen:
+        seen |= known
+        outside = (outside - known).union(*(macros[name][2] for name in known))
+    return bool(outside) and outside <= _SPECIFIERS
 
 
 def with_macro_identifiers(words: frozenset[str], macros) -> set[str]:

@@ -19,11 +19,8 @@ this folder, by relative imports.
 import re
 from collections.abc import Callable, Mapping
 
-from .asm_statements import asm_statements, expand_asm_macros
 from .errors import error_pragma
 from .lexer import DEFINE, mask, matching_open_bracket
-from .ptx import translate
-from .ptx_reader import PtxError
 from .shared_variables import rewrite_extern_shared, rewrite_shared
 
 __all__ = ["isolate_from_macros", "refused_features", "rewrite", "rewrite_asm"]
@@ -39,6 +36,7 @@ _UNSUPPORTED = {
     r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
 _NOTHING: Mapping[str, str] = {}
+_MENTIONS_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 
 
 def refused_features() -> dict[str, tuple[str, ...]]:
@@ -115,6 +113,12 @@ def _mark_unsupported(source: str, unsupported: Mapping[str, str]) -> str:
 def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> tuple[str, frozenset[str]]:
     """Replaces inline PTX by C++, and what ptx.py does not know by errors. Line ends stay, and in macros their
     backslashes. Also returns the headers of the dialect that the C++ needs."""
+    if not _MENTIONS_ASM.search(source):
+        return source, frozenset()
+    from .asm_statements import asm_statements, expand_asm_macros
+    from .ptx import translate
+    from .ptx_reader import PtxError
+
     source = expand_asm_macros(source)
     headers: set[str] = set()
     for statement in asm_statements(source):
@@ -125,14 +129,14 @@ def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> tup
             new = translation.text
             headers |= translation.headers
         except PtxError as error:
-            new = refuse(_unsupported_ptx(error))
+            new = refuse(_unsupported_ptx(error.what, error.why))
         line_ends = "".join(re.findall(r"\\?\n", source[statement.start : statement.end]))
         source = source[: statement.start] + new + line_ends + source[statement.end + 1 :]
     return source, frozenset(headers)
 
 
-def _unsupported_ptx(error: PtxError) -> str:
-    message = f"the CPU device does not support inline PTX `{error.what}` {error.why}".rstrip()
+def _unsupported_ptx(what: str, why: str) -> str:
+    message = f"the CPU device does not support inline PTX `{what}` {why}".rstrip()
     return re.sub(r"[\"\\\n]", " ", message)
 
 

@@ -42,7 +42,7 @@ def expand_includes(
             continue
         pieces.append(text[done : match.start()])
         done = directive.end()
-        name = str(found)
+        name = _known_name(found, sources)
         content = sources.get(name) or found.read_text(encoding="utf-8-sig", errors="replace")
         if name in (filename, *outer) or (name in sources and re.search(r"#\s*pragma\s+once\b", content)):
             continue
@@ -54,6 +54,17 @@ def expand_includes(
 def _find_header(quoted: str, home: Path | None, folders: list[Path]) -> Path | None:
     searched = [home, *folders] if home and quoted[0] == '"' else folders
     return next((folder / quoted[1:-1] for folder in searched if (folder / quoted[1:-1]).is_file()), None)
+
+
+def _known_name(file: Path, sources: dict[str, str]) -> str:
+    """The name of a file: that by which it has been read, perhaps by another path."""
+    if str(file) in sources:
+        return str(file)
+    return next((name for name in sources if Path(name).name == file.name and _same_file(name, file)), str(file))
+
+
+def _same_file(name: str, file: Path) -> bool:
+    return Path(name).is_file() and file.samefile(name)
 
 
 def line_marker(line: int, filename: str) -> str:

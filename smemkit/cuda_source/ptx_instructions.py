@@ -366,7 +366,8 @@ _FORMS = {
         ("createpolicy fractional HINT HINT? b64", "d, e?0", "$d = 0"),
         ("cvta space=SPACE u32|u64", "d, a", "$d = (uint64_t)@at_$space($a)"),
         ("cvta to space=SPACE u32|u64", "d, a", "$d = @window_of_$space($a)"),
-        ("isspacep space=SPACE", "d, a", "$d = @is_$space($a)"),
+        ("isspacep space=global|shared|shared::cta|local|const", "d, a", "$d = @is_$space($a)"),
+        ("isspacep shared::cluster", "d, a", "$d = smemkit_is_cluster_shared(@at_generic($a))"),
         ("cp async CACHED SHARED global HINT*", "[d:shared], [a], b", "@copy_async<$flag_cg>($d, $a, $b, $b)"),
         (
             "cp async CACHED SHARED global HINT*",

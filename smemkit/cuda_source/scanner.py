@@ -30,6 +30,7 @@ from smemkit.cuda_source.overloads import base_name, signature
 
 __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
+_NAMESPACES = re.compile(r"(?:\b[A-Za-z_]\w*\s*::\s*)*$")  # void inner::kernel(
 _USING_NAMESPACE = re.compile(r"using\s+namespace\b")
 _DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
 
@@ -82,6 +83,8 @@ class Outline:
         The names that it declares, and the identifiers that it mentions, by its macros too.
     kernel : str
         The kernel that it declares, or "".
+    for_host : bool
+        Whether it is a type or a function, perhaps a macro's, of which nothing is marked as device code.
     """
 
     start: int
@@ -89,6 +92,7 @@ class Outline:
     names: frozenset[str]
     words: frozenset[str]
     kernel: str
+    for_host: bool
 
 
 @dataclass(frozen=True)
@@ -176,10 +180,15 @@ def have_macro(name: str) -> str:
     return f"SMEMKIT_HAVE_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
 
 
-def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> DeviceCode:
+def scan(
+    text: str,
+    wanted: str = "",
+    without: frozenset[int] = frozenset(),
+    host_functions: frozenset[str] = frozenset(),
+) -> DeviceCode:
     """Extracts the device code of an expanded source, and what the identifiers in `wanted` need as well.
 
-    `without`: the starts of declarations that are left out.
+    `without`: the starts of declarations that are left out. `host_functions`: the names of those that are kept.
 
     Examples
     --------
@@ -199,7 +208,7 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
     locations = Locations(text)
     left_out = [(d.start, d.end) for d in declarations if d.start in without]
     declarations = [declaration for declaration in declarations if declaration.start not in without]
-    kept = _needed_declarations(declarations, identifiers(wanted), macros)
+    kept = _needed_declarations(declarations, identifiers(wanted), host_functions, macros)
     host = _host_code(declarations, kept, locations)
     left_out += [(d.start, d.end) for d in declarations if d not in kept]
     declarations = [declaration for declaration in declarations if declaration in kept]
@@ -249,7 +258,8 @@ def _host_code(declarations: list[Declaration], kept: set[Declaration], location
 def _outline(declaration: Declaration, function: Function | None, macros) -> Outline:
     words = frozenset(with_macro_identifiers(declaration.words, macros))
     kernel = function.name if function else ""
-    return Outline(declaration.start, declaration.end, declaration.names, words, kernel)
+    for_host = declaration.kind != "other" and not words & DEVICE_WORDS
+    return Outline(declaration.start, declaration.end, declaration.names, words, kernel, for_host)
 
 
 def _drop_unbalanced_branches(code: str, directives) -> str:
@@ -269,8 +279,10 @@ def _drop_unbalanced_branches(code: str, directives) -> str:
     return code
 
 
-def _needed_declarations(declarations: list[Declaration], wanted: frozenset[str], macros) -> set[Declaration]:
-    """The device declarations, and everything that they and the wanted identifiers need."""
+def _needed_declarations(
+    declarations: list[Declaration], wanted: frozenset[str], host_functions: frozenset[str], macros
+) -> set[Declaration]:
+    """The device declarations, these host functions, and everything that they and the wanted identifiers need."""
     declares: dict[str, list[Declaration]] = {}
     for declaration in declarations:
         for name in declaration.names if declaration.may_be_used_by_device else ():
@@ -282,6 +294,7 @@ def _needed_declarations(declarations: list[Declaration], wanted: frozenset[str]
         if with_macro_identifiers(identifiers(declaration.head), macros) & DEVICE_WORDS
     }
     kept |= {declaration for declaration in declarations if _is_device_using(declaration.head, own)}
+    kept |= {one for one in declarations if one.kind == "function" and identifiers(one.head) & host_functions}
     todo = [wanted, *(declaration.words for declaration in kept)]
     while todo:
         for word in with_macro_identifiers(todo.pop(), macros):
@@ -342,7 +355,8 @@ def _kernel_function(declaration: Declaration, macros, at: tuple[int, str]) -> F
     listed = declaration.head[name.end() : matching_bracket(declaration.head, name.end() - 1)]
     declarations = tuple(" ".join(parameter.split()) for parameter in split_commas(listed))
     declarations = () if declarations == ("void",) else declarations
-    return Function(declaration.scope + name[1], declarations, declaration.template, at)
+    scope = "".join(_NAMESPACES.search(declaration.head[: name.start()])[0].split())
+    return Function(declaration.scope + scope + name[1], declarations, declaration.template, at)
 
 
 def _variables(declaration: Declaration) -> Iterator[Variable]:

@@ -74,10 +74,14 @@ def rewrite_shared(source: str) -> str:
 
 def _expand_shared_macros(source: str) -> str:
     """Expands macros that consist of __shared__ and other specifiers, such as `#define SMEM __shared__`."""
-    for define in _SHARED_MACRO.finditer(mask(source)):
+    for define in reversed(list(_SHARED_MACRO.finditer(mask(source)))):
+        if "__shared__" not in define["body"]:
+            continue
         head, tail = source[: define.end()], source[define.end() :]
-        uses = list(re.finditer(rf"\b{define['name']}\b", mask(tail)))
-        for use in reversed(uses):
+        uses = re.finditer(
+            rf"(?P<directive>#[ \t]*(?:define|undef|ifn?def)[ \t]+)?\b{define['name']}\b", mask(tail)
+        )
+        for use in reversed([use for use in uses if not use["directive"]]):
             tail = tail[: use.start()] + define["body"] + tail[use.end() :]
         source = head + tail
     return source

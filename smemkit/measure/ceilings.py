@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +154,8 @@ def known(device: str) -> Ceilings | None:
 
 def _key(device: Device) -> str:
     """What the ceilings depend on."""
+    from importlib.metadata import version
+
     parts = [device.description, device.memory_bytes, platform.node(), version("smemkit")]
     if device.is_cuda:
         parts += [device.capability, device.multiprocessors, device.clock, device.driver_version]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 __all__ = ["CHUNK", "random"]
@@ -29,6 +27,8 @@ def random(shape: tuple[int, ...], dtype: str, kind: str = "uniform", seed: int 
             part[:] = rng.standard_normal(part.size, dtype=np.float64 if dtype == "float64" else np.float32)
         else:
             part[:] = rng.random(part.size, dtype=np.float64 if dtype == "float64" else np.float32)
+
+    from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(fill, range(0, x.size, CHUNK)))

@@ -7,7 +7,6 @@ import json
 import platform
 import tempfile
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 from smemkit import _core
@@ -19,6 +18,8 @@ __all__ = ["forget", "in_use", "load", "store"]
 
 def key_of(device: Device) -> str:
     """The key of tuned thresholds: the GPU, its driver, this machine, and the built-in thresholds."""
+    from importlib.metadata import version
+
     build = _core.build_info()
     own = [row[:2] for row in _core.thresholds("transpose", 0, 1)]
     parts = [device.description, device.memory_bytes, platform.node(), version("smemkit"), build["cuda"], own]

@@ -1,9 +1,10 @@
 """CUB's block and warp primitives, and cuda::std, from the `nvidia-cuda-cccl` package (smemkit[cccl]).
 
-The package's headers are compiled as they are, except for two constructs that C++ lacks: inline PTX becomes what
-`cuda_source.ptx` makes of it, and a `__shared__` variable of a function, which CUB's default constructors have, a
-variable of the worker that runs the block. The changed headers are written to a folder of the cache, which
-compilers search first.
+The package's headers are compiled as they are, except for what the CPU device lacks: inline PTX becomes what
+`cuda_source.ptx` makes of it; a `__shared__` variable of a function, which CUB's default constructors have, a
+variable of the worker that runs the block; a declaration of `__half` or `__nv_bfloat16` the header that defines
+it; and `__isGridConstant` a trap. The changed headers are written to a folder of the cache, which compilers
+search first.
 """
 
 from __future__ import annotations
@@ -17,18 +18,27 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from smemkit.cuda_source import asm_statements, dialect, ptx, ptx_instructions, ptx_reader
+from smemkit.cuda_source import dialect
 from smemkit.user_kernel.cache import cache_folder, check_ownership, file_fingerprint
 
 __all__ = ["INSTALL_HINT", "compile_options", "find_headers", "needed_headers"]
 
 INSTALL_HINT = "CUB and cuda::std come with an extra: pip install 'smemkit[cccl]'"
-_REWRITERS = (dialect, asm_statements, ptx, ptx_instructions, ptx_reader)
+_REWRITERS = ("dialect", "asm_statements", "ptx", "ptx_async_forms", "ptx_instructions", "ptx_reader")
 _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
-_CHANGED = re.compile(r"\b(?:asm|__asm__)\b|\b__shared__\b")
-# one header of cuda::ptx declares __half as a struct; types of 8 bits and less are not needed
-_DEFINES = ("_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_", "__CUDA_ARCH_LIST__=900", "CCCL_DISABLE_NVFP8_SUPPORT")
+_NARROW = r"\bstruct __(?:half|nv_bfloat16)2?;"  # which the dialect's types are not
+_CHANGED = re.compile(rf"\b(?:asm|__asm__|__shared__|__isGridConstant)\b|{_NARROW}")
+_ASKS_DRIVER = "cub/util_device.cuh"  # functions of the host, which CUB's block primitives include but do not call
+# types of 8 bits and less are not needed, and neither are ranges for a profiler, whose headers are found elsewhere
+_DEFINES = (
+    "_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_",
+    "__CUDA_ARCH_LIST__=900",
+    "CCCL_DISABLE_NVFP8_SUPPORT",
+    "CCCL_DISABLE_NVTX",
+    "NVTX_DISABLE",
+    "THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP",  # whose iterators CUB uses
+)
 
 
 @functools.cache
@@ -73,7 +83,8 @@ def _overlay(headers: Path) -> Path:
     """The folder with the changed headers, written once for each release."""
     parts = [
         file_fingerprint(headers / "cub/version.cuh"),
-        *map(file_fingerprint, (module.__file__ for module in _REWRITERS)),
+        file_fingerprint(__file__),
+        *(file_fingerprint(Path(dialect.__file__).with_name(f"{name}.py")) for name in _REWRITERS),
     ]
     folder = cache_folder() / f"cccl-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
     try:
@@ -96,9 +107,18 @@ def _overlay(headers: Path) -> Path:
 def _changed_headers(headers: Path) -> Iterator[tuple[Path, str]]:
     for library in ("cub", "cuda"):
         for source in sorted((headers / library).rglob("*")):
-            if source.is_file() and _CHANGED.search(text := source.read_text(encoding="utf-8", errors="replace")):
-                text, _ = dialect.rewrite_asm(text, _trap)
-                yield source, re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
+            text = source.read_text(encoding="utf-8", errors="replace") if source.is_file() else ""
+            if source == headers / _ASKS_DRIVER:
+                yield source, "#pragma once\n" + "\n".join(re.findall(r"^#\s*include.*", text, re.MULTILINE))
+            elif _CHANGED.search(text):
+                yield source, _changed(text)
+
+
+def _changed(text: str) -> str:
+    text, _ = dialect.rewrite_asm(text, _trap)
+    text = re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
+    text = re.sub(_NARROW, lambda match: f"#include <cuda_{'fp' if 'half' in match[0] else 'bf'}16.h>", text)
+    return re.sub(r"::__isGridConstant\(\w+\)", f"({_trap('__isGridConstant')}, 0)", text)
 
 
 def _trap(message: str) -> str:

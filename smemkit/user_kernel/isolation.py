@@ -10,8 +10,9 @@ from smemkit._core import CompileError
 from smemkit.cuda_source.includes import line_markers
 from smemkit.cuda_source.scanner import DeviceCode, Outline
 
-__all__ = ["declarations_to_leave_out"]
+__all__ = ["declarations_to_leave_out", "host_functions_to_keep"]
 
+_QUOTED = re.compile(r"'(?:\w+::)*(\w+)[^']*'")
 _UNDEFINED = re.compile(r"([A-Za-z_]\w*)\s*(?:<.*>)?\s*(?:\(.*)?$")
 
 
@@ -34,6 +35,18 @@ def declarations_to_leave_out(code: DeviceCode, error: CompileError) -> dict[Out
             if found and found[1] in outline.names:
                 reasons.setdefault(outline, CompileError(f"{name} is declared but not defined"))
     return _with_dependents(code.outlines, reasons)
+
+
+def host_functions_to_keep(code: DeviceCode, error: CompileError) -> frozenset[str]:
+    """The left-out host functions that errors in types and in other host functions name, which are compiled with
+    them. Not those that device code mentions: it cannot call them."""
+    found: set[str] = set()
+    for one in error.errors:
+        outline = _outline_at(code, one.file, one.line)
+        if outline and outline.for_host:
+            found |= code.host.keys() & set(_QUOTED.findall(str(one)))
+    for_device = (outline.words for outline in code.outlines if not outline.for_host)
+    return frozenset(found.difference(*for_device))
 
 
 def _with_dependents(outlines: tuple[Outline, ...], reasons: dict[Outline, CompileError]) -> dict:

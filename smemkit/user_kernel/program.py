@@ -16,7 +16,7 @@ from smemkit.cuda_source.overloads import base_name, normalised, template_name
 from smemkit.cuda_source.scanner import DeviceCode, Function, scan
 from smemkit.user_kernel.compiler import compile_error, is_system_header
 from smemkit.user_kernel.cpu_module import CpuModule
-from smemkit.user_kernel.isolation import declarations_to_leave_out
+from smemkit.user_kernel.isolation import declarations_to_leave_out, host_functions_to_keep
 from smemkit.user_kernel.parameters import Parameter
 
 __all__ = ["Program"]
@@ -66,9 +66,9 @@ class Program:
         self.names = tuple(function.name for function in self.code.functions)
         self.constants: dict[str, bytes] = {}
         self.skipped: dict[str, CompileError] = {}
-        self._left_out: frozenset[int] = (
-            frozenset()
-        )  # the starts of declarations that the CPU device's compiler refuses
+        # for the CPU device: the starts of declarations that its compiler refuses; host functions that types call
+        self._left_out: frozenset[int] = frozenset()
+        self._host_functions: frozenset[str] = frozenset()
         self._modules: dict[tuple[str, tuple[str, ...], bool], Any] = {}
         self._lock = threading.RLock()
 
@@ -177,10 +177,11 @@ class Program:
         if error:
             raise error.with_traceback(None)
 
-    def _code(self, kernels: tuple[str, ...], without: frozenset[int] = frozenset()) -> DeviceCode:
+    def _code(self, kernels: tuple[str, ...], *changes: frozenset) -> DeviceCode:
+        """The device code of these kernels; `changes` are the last arguments of `scan`."""
         # a name that only the template arguments mention would be left out as host code: add<float, Functor>
         wanted = kernels[0] if len(kernels) == 1 and "<" in kernels[0] else ""
-        return scan(self._expanded, wanted, without) if wanted or without else self.code
+        return scan(self._expanded, wanted, *changes) if wanted or any(changes) else self.code
 
     def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
         missing = self._missing_headers(quoted_only=False)
@@ -200,11 +201,14 @@ class Program:
         of a declaration that was left out, if that is why."""
         first: CompileError | None = None
         for _ in range(_MAX_ROUNDS):
-            code = self._code(kernels, self._left_out)
+            code = self._code(kernels, self._left_out, self._host_functions)
             wanted = tuple(name for name in kernels if template_name(name) not in self.skipped)
             try:
                 return CpuModule(code, self.filename, wanted, self.options, explain, checked=checked)
             except CompileError as error:
+                if more := host_functions_to_keep(code, error):
+                    self._host_functions |= more
+                    continue
                 new = declarations_to_leave_out(code, error)
                 refused = {outline.kernel: reason for outline, reason in new.items() if outline.kernel}
                 bases = {template_name(name) for name in wanted}

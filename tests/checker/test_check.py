@@ -433,9 +433,12 @@ def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
     expected = lines()
     assert len(expected) == len(set(expected)) == 4
-    (entry,) = (tmp_path / "cache").iterdir()
+    assert not list(tmp_path.glob("cache/*.npz"))  # a small one's is not kept
+    monkeypatch.setattr(source_lines, "_LARGE_PROGRAM", 100)
+    assert lines() == expected
+    (entry,) = tmp_path.glob("cache/*.npz")
     with monkeypatch.context() as patch:
-        patch.setattr(source_lines._LineTable, "_read_line_program", None)  # must not be called
+        patch.setattr(source_lines._LineTable, "_rows", None)  # must not be called
         assert lines() == expected
     entry.write_bytes(entry.read_bytes()[:-100])
     assert lines() == expected

@@ -1,5 +1,8 @@
-"""Line programs opcode by opcode; those and the address ranges of the package's own library against pyelftools."""
+"""Line programs opcode by opcode; those, their headers and the address ranges of the package's own library and of
+compilers' DWARF 2 to 5 against pyelftools."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +11,8 @@ from numpy.testing import assert_array_equal
 
 import smemkit
 from smemkit.checker.dwarf import line_rows, unit_ranges
+from smemkit.checker.elf import read_sections
+from smemkit.checker.line_programs import SECTIONS, line_program
 
 HEADER = {
     "opcode_base": 14,  # one more than the standard's: opcode 13 is unknown, and has two arguments
@@ -82,3 +87,65 @@ def test_rows_of_the_package_are_those_of_pyelftools(debug):
             assert_array_equal(rows, np.array(expected))
             compared += len(expected)
     assert compared > 1000
+
+
+SOURCE = """#include <vector>
+static int twice(int x) { return 2 * x; }
+namespace inside { struct pair { int a; std::vector<int> b; }; }
+extern "C" int sum(const inside::pair *p) { return twice(p->a) + int(p->b.size()); }
+"""
+
+
+@pytest.mark.parametrize("compress", ["none", "zlib"])
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.covering(most=8)
+def test_line_programs_are_found_in_each_version(tmp_path, compiler, version, compress):
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    (tmp_path / "a.cpp").write_text(SOURCE)
+    (tmp_path / "b.cpp").write_text(SOURCE.replace("sum", "other"))
+    flags = [f"-gdwarf-{version}", f"-gz={compress}", "-shared", "-fPIC", "-Wl,--build-id=none"]
+    command = [compiler, *flags, "a.cpp", "b.cpp", "-o", "ab.so"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert compare_units(tmp_path / "ab.so") == 2
+
+
+def test_line_programs_of_the_package_are_found():
+    (library,) = Path(smemkit.__file__).parent.glob("*checked*.so")
+    assert compare_units(library) > 10
+
+
+def compare_units(library):
+    """Compares the line program of each unit of a library with pyelftools'; returns how many there are."""
+    from elftools.elf.elffile import ELFFile
+
+    sections, compared = read_sections(library, SECTIONS), 0
+    with library.open("rb") as file:
+        debug = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=False)
+        for unit in debug.iter_CUs():
+            program = debug.line_program_for_CU(unit)
+            debug.debug_line_sec.stream.seek(program.program_start_offset)
+            code, header, files = line_program(sections, unit.cu_offset)
+            size = program.program_end_offset - program.program_start_offset
+            assert code == debug.debug_line_sec.stream.read(size)
+            assert header == {name: program.header[name] for name in header}
+            expected = [entry.name.decode() for entry in program.header.file_entry]
+            assert files == (expected if program.header.version >= 5 else ["", *expected])
+            compared += 1
+    return compared
+
+
+def test_what_is_no_library_or_has_no_line_program(tmp_path):
+    file = tmp_path / "x.so"
+    file.write_bytes(b"MZ" + bytes(100))
+    with pytest.raises(ValueError, match="expected a 64-bit little-endian ELF file"):
+        read_sections(file, SECTIONS)
+    unit = bytes([11, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 1])  # of DWARF 4, whose only abbreviation has no attribute
+    sections = {".debug_info": unit, ".debug_abbrev": bytes([1, 0x11, 0, 0, 0, 0]), ".debug_line": b""}
+    with pytest.raises(ValueError, match="no line program"):
+        line_program(sections, 0)
+    with pytest.raises(ValueError, match="32-bit DWARF 2 to 5, got version 6"):
+        line_program(sections | {".debug_info": unit[:4] + b"\6" + unit[5:]}, 0)
+    with pytest.raises(ValueError, match="expected abbreviation 1"):
+        line_program(sections | {".debug_abbrev": bytes(1)}, 0)

@@ -317,7 +317,9 @@ __global__ void k() { }
 def test_included_headers_are_inlined(tmp_path):
     (tmp_path / "one.h").write_text('#pragma once\n#include "two.h"\nint one;\n')
     (tmp_path / "two.h").write_text('#include "one.h"\nint two;')
+    (tmp_path / "sub").mkdir()
     text = '#include "one.h"\n#include <two.h>\n// #include "one.h"\n#include <vector>\nint three;\n'
+    text += '#include "sub/../one.h"\n'  # the same file by another path
     sources = {}
     expanded = includes.expand_includes(text, "k.cu", tmp_path, [], sources)
     assert expanded.count("int one;") == expanded.count("int two;") == 1
@@ -355,6 +357,20 @@ def test_shared_variables_become_references(declaration, types, names):
     plain = " ".join(re.sub(r"SMEMKIT_SHARED_TYPE\((\w+)\)", r"\1", inside).split())
     assert plain == types + "".join(f" SMEMKIT_SHARED({name}, 0);" for name in names)
     assert text.count("\n") == declaration.count("\n") + 2  # line numbers stay the author's
+
+
+def test_macros_of_shared_variables_are_expanded_outside_of_directives():
+    source = """#ifdef UNUSED
+#define UNUSED __attribute__((unused))
+#else
+#define UNUSED
+#define SMEM __shared__
+#define TILE static __shared__
+#endif
+__global__ void k() { SMEM int a; TILE UNUSED int b; }"""
+    *directives, kernel = dialect.rewrite(source, "k.cu").split('"k.cu"\n')[1].splitlines()
+    assert directives == source.splitlines()[:-1]
+    assert "SMEM " not in kernel and "TILE" not in kernel and "UNUSED" in kernel
 
 
 def test_alignments_of_shared_variables_are_kept():

@@ -55,16 +55,18 @@ def instantiations(text, names):
     return sorted({f"{match['name']}{match['arguments']}" for match in found})
 
 
-def guessed_argument(parameter):
+def guessed_argument(parameter, most=GUESSED_ELEMENTS):
     """An argument for a parameter: a large array of small numbers for a pointer, a small number for a scalar."""
     import numpy as np
 
+    if parameter.kind == "P":  # pointers
+        return None
     kinds = {"f": f"f{parameter.size}", "i": f"i{parameter.size}", "u": f"u{parameter.size}", "b": "?"}
     dtype = np.dtype(kinds.get(parameter.kind, f"V{parameter.size}"))
     if parameter.kind in "E32":  # types of ml_dtypes
         dtype = replace(parameter, pointer=False).dtype
     if parameter.pointer:
-        elements = max(1, min(GUESSED_ELEMENTS, MAX_BYTES // (parameter.lanes * dtype.itemsize)))
+        elements = max(1, min(most, MAX_BYTES // (parameter.lanes * dtype.itemsize)))
         return np.zeros(elements * parameter.lanes * dtype.itemsize, np.uint8).view(dtype)
     if parameter.kind in "fiub" and parameter.lanes == 1:
         return dtype.type(GUESSED_SCALAR if parameter.kind in "fiu" else 1)
@@ -101,9 +103,11 @@ def faults_of(kernel):
 
 
 def is_only_declared(name, reason):
-    """Whether a kernel was skipped because another file defines it: then there is nothing to compile."""
+    """Whether a kernel was skipped because another file defines it, or an #if excludes it: there is nothing to
+    compile."""
+    base = re.escape(name.rpartition("::")[2])
     return bool(
-        re.match(rf"(?:\w+::)*{re.escape(name.rpartition('::')[2])}\(.* is declared but not defined", reason)
+        re.match(rf"(?:\w+::)*{base}\(.* is declared but not defined|.*{base} is excluded by an #if", reason)
     )
 
 
@@ -113,7 +117,11 @@ def defines_no_kernel(path, flags, error):
 
     names = Program(path, flags).names
     undefined = [f"{symbol} is declared but not defined" for symbol in error.undefined]
-    return not error.errors and all(any(is_only_declared(name, symbol) for name in names) for symbol in undefined)
+    return (
+        bool(undefined)
+        and not error.errors
+        and all(any(is_only_declared(name, symbol) for name in names) for symbol in undefined)
+    )
 
 
 def compile_file(path, flags, check, seconds):
@@ -281,8 +289,15 @@ def print_seconds(results):
         print(f"{what} kernel, compiled and checked: median {wall:.2f} s, {cpu:.2f} CPU-s ({len(chosen)} kernels)")
 
 
+def how(options):
+    """The run's options, as the second line of a list."""
+    drawn = f"--programs {options.programs} --draw {options.draw} --seed {options.seed}" if options.draw else ""
+    nvcc = "without what nvcc refuses" if options.nvcc else ""
+    return ", ".join(filter(None, (drawn, "--check" * options.check, f"{options.limit} s per file", nvcc)))
+
+
 def write_list(results, options):
-    rows = [f"# {options.repository} {options.commit}", "path\tverdict\tcause"]
+    rows = [f"# {options.repository} {options.commit}", f"# {how(options)}", "path\tverdict\tcause"]
     for path, result in sorted(results.items()):
         causes = "; ".join(dict.fromkeys(map(cause_of, result["failures"].values())))
         rows.append(

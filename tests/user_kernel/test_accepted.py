@@ -297,3 +297,55 @@ def test_the_only_name_needs_no_choice():
     kernel[1, 1](x)
     kernel[1, 1](y)
     assert (x[0], y[0]) == (1, 2)
+
+
+HOST_FUNCTIONS_OF_TYPES = """
+#include <cstdint>
+#define NOINLINE(x) __attribute__((noinline))
+template <typename T> inline T casted(void *p) { return reinterpret_cast<T>(p); }
+template <typename T> [[noreturn]] NOINLINE(1) void fail(T) { abort(); }
+inline size_t mixed(uint64_t x) { return x * 31; }
+static int launched(int *x);
+struct pool {
+    int *head;
+    int *next() { if (!head) fail(1); return *casted<int **>(head); }
+    size_t hash(uint64_t x) { return mixed(x); }
+};
+#define HASHED(name) struct name { size_t of(int x) { return mixed(x); } }
+HASHED(by_macro);
+__global__ void k(pool p, by_macro m, int *x) { *x = p.head == nullptr; }
+"""
+
+
+def test_host_functions_that_the_members_of_a_type_call_are_kept():
+    kernel = smemkit.Kernel(HOST_FUNCTIONS_OF_TYPES)
+    assert not kernel.skipped and "mixed" in kernel.notes[0]
+    with pytest.raises(smemkit.CompileError, match=r"mixed is host code \(kernel.cu:6\)"):
+        smemkit.Kernel(HOST_FUNCTIONS_OF_TYPES.replace("*x = p", "*x = mixed(2) + p"))
+
+
+def test_a_kernel_that_is_defined_outside_of_its_namespace():
+    text = "namespace a { namespace b { __global__ void k(int *x); } }\n"
+    text += "__global__ void a::b::k(int *x) { *x = 5; }\nnamespace c { __global__ void k(int *x) { *x = 6; } }"
+    kernel, x = smemkit.Kernel(text), np.zeros(1, np.int32)
+    assert kernel.names == ("a::b::k", "c::k")
+    kernel["a::b::k"][1, 1](x)
+    assert x[0] == 5
+
+
+@pytest.mark.parametrize(
+    "kernel", ["static KERNEL(64) void k(int *x)", "KERNEL(64) void k(int *x)", "WHOLE(64) k(int *x)"]
+)
+def test_a_macro_with_arguments_before_a_kernel_is_not_its_name(kernel):
+    text = """#define BOUNDED(n) __launch_bounds__(n)
+    #define KERNEL(n) __global__ BOUNDED(n)
+    #define WHOLE(n) KERNEL(n) void
+    #define ROUND(n) AROUND
+    #define AROUND ROUND(1)
+    #define OTHER(name) struct name { int a; };
+    OTHER(other)
+    """
+    kernel, x = smemkit.Kernel(text + kernel + "{ *x = sizeof(other); }"), np.zeros(1, np.int32)
+    assert kernel.names == ("k",)
+    kernel[1, 1](x)
+    assert x[0] == 4

@@ -94,6 +94,7 @@ SYNCS = {
     "inline": 'asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;");',
     "split": 'asm volatile("barrier.cluster.arrive;"); __syncthreads(); asm volatile("barrier.cluster.wait;");',
     "cuda::ptx": "cuda::ptx::barrier_cluster_arrive(); cuda::ptx::barrier_cluster_wait();",
+    "intrinsics": "__cluster_barrier_arrive(); __cluster_barrier_wait();",
 }
 
 

@@ -847,6 +847,11 @@ MEMBERS = "struct pair { int a; pair(int a) : a(a) {} void set() {} __device__ i
             4,
             "at most 8",
         ),
+        (
+            "__global__ void k(cudaGraphConditionalHandle h)\n{\n    cudaGraphSetConditional(h, 0);\n}",
+            3,
+            "conditional nodes of graphs do not run on the CPU device",
+        ),
         ("__global__ int k(int *x) { return 0; }", 1, "a __global__ function returns void"),
         ("\n__global__ void k(int &x) { x = 0; }", 2, "a __global__ function takes no references"),
         ('#include "missing.h"\n__global__ void k(missing *x) {}', 2, "missing"),
@@ -964,6 +969,24 @@ __global__ void k(int *x, float *y)
 }"""
 
 
+CUB_LOADS = """#include <cub/cub.cuh>
+__global__ void k(int *x, float *y)
+{
+    typedef cub::BlockLoad<int, 32, 2> Load;
+    typedef cub::BlockStore<int, 32, 2, cub::BLOCK_STORE_TRANSPOSE> Store;
+    __shared__ union { Load::TempStorage load; Store::TempStorage store; } s;
+    int own[2];
+    for (int i = 0; i < 2; ++i)
+        x[2 * threadIdx.x + i] = 2 * threadIdx.x + i;
+    __syncthreads();
+    Load(s.load).Load(x, own);
+    __syncthreads();
+    own[0] *= 2;
+    own[1] *= 2;
+    Store(s.store).Store(x, own);
+}"""
+
+
 @pytest.mark.slow
 def test_cub():
     """CUB's own headers, from the extra's package."""
@@ -973,6 +996,17 @@ def test_cub():
     smemkit.Kernel(CUB)[1, 128](x, y)
     assert x[0] == 127 * 64
     assert_array_equal(y, np.arange(128))
+    headers = (
+        "#include <cuda_fp16.h>\n#include <cub/cub.cuh>\n#include <cuda/std/functional>\n"  # that know __half2
+    )
+    halves = CUB.replace("int *x", "half2 *h, int *x").replace(
+        "y[threadIdx.x] = ", "y[threadIdx.x] = __low2float(*h) * "
+    )
+    y[:] = 1
+    smemkit.Kernel(headers + halves)[1, 128](np.full((1, 2), 2, np.float16), x, y)
+    assert_array_equal(y, 2 * np.arange(128))
+    smemkit.Kernel(CUB_LOADS)[1, 32](x, y)
+    assert_array_equal(x[:64], 2 * np.arange(64))
 
 
 def test_cub_without_the_extra(monkeypatch):

@@ -321,3 +321,43 @@ def test_unknown_functions_of_cuda_ptx_are_named(call, expected):
     with pytest.raises(smemkit.CompileError, match=expected) as caught:
         kernel(source)
     assert str(caught.value).startswith("kernel.cu:4: ")
+
+
+SPACES = """
+__constant__ int fixed[4];
+__device__ int global_sum;
+__device__ int spaces(const void *p)
+{
+    unsigned global, shared, cta, cluster, local, constant;
+    asm("{ .reg .pred p; isspacep.global p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(global) : "l"(p));
+    asm("{ .reg .pred p; isspacep.shared p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(shared) : "l"(p));
+    asm("{ .reg .pred p; isspacep.shared::cta p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(cta) : "l"(p));
+    asm("{ .reg .pred p; isspacep.shared::cluster p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(cluster) : "l"(p));
+    asm("{ .reg .pred p; isspacep.local p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(local) : "l"(p));
+    asm("{ .reg .pred p; isspacep.const p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(constant) : "l"(p));
+    const int asked = __isGlobal(p) + 2 * __isShared(p) + 8 * __isClusterShared(p) + 16 * __isLocal(p)
+        + 32 * __isConstant(p);
+    const int told = global + 2 * shared + 8 * cluster + 16 * local + 32 * constant;
+    return asked == told && shared == cta ? told : -1;
+}
+__global__ void which(int *x)
+{
+    __shared__ int own;
+    int here = threadIdx.x;
+    x[0] = spaces(x);
+    x[1] = spaces(&global_sum);
+    x[2] = spaces(&own);
+    x[3] = spaces(__cluster_map_shared_rank(&own, 1 - __clusterRelativeBlockRank()));
+    x[4] = spaces(&here);
+    x[5] = spaces(fixed);
+}
+"""
+
+
+def test_address_spaces():
+    """PTX ISA, "isspacep": shared memory of another block of the cluster is in shared::cluster only."""
+    x = np.zeros(6, np.int32)
+    kernel(SPACES)[2, 1, 0, None, 2](x)
+    assert x.tolist() == [1, 1, 2 + 8, 8, 16, 32]
+    kernel(SPACES.replace("1 - __clusterRelativeBlockRank()", "0"))[1, 1](x)
+    assert x.tolist() == [1, 1, 2 + 8, 2 + 8, 16, 32]

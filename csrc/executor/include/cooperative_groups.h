@@ -451,16 +451,15 @@ class cluster_group
     }
     SMEMKIT_NO_HOOKS static dim3 dim_blocks()
     {
-        return {smemkit_cluster_dim(0), smemkit_cluster_dim(1), smemkit_cluster_dim(2)};
+        return __clusterDim();
     }
     SMEMKIT_NO_HOOKS static unsigned num_blocks()
     {
-        return smemkit_cluster_dim(0) * smemkit_cluster_dim(1) * smemkit_cluster_dim(2);
+        return __clusterSizeInBlocks();
     }
     SMEMKIT_NO_HOOKS static dim3 block_index()
     {
-        return {blockIdx.x % smemkit_cluster_dim(0), blockIdx.y % smemkit_cluster_dim(1),
-                blockIdx.z % smemkit_cluster_dim(2)};
+        return __clusterRelativeBlockIdx();
     }
     SMEMKIT_NO_HOOKS static unsigned block_rank()
     {

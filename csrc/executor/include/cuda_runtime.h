@@ -123,6 +123,7 @@
 #include "smemkit/special.h"
 #include "smemkit/simd.h"
 #include "smemkit/sync.h"
+#include "smemkit/cluster.h"
 #include "smemkit/atomics.h"
 #include "smemkit/nv_atomic.h"
 #include "smemkit/texture.h"

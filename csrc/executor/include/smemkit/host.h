@@ -20,6 +20,10 @@ typedef enum cudaError cudaError_t;
 /* Not CUDA's CUstream_st: launchers for the two devices must have different types. */
 typedef struct smemkit_stream *cudaStream_t;
 
+typedef unsigned long long cudaGraphConditionalHandle;
+SMEMKIT_UNAVAILABLE("conditional nodes of graphs do not run on the CPU device")
+void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value);
+
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
     cudaMemcpyHostToDevice,
@@ -27,6 +31,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToDevice,
     cudaMemcpyDefault
 };
+enum cudaDeviceAttr : int;
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9

@@ -539,7 +539,7 @@ SMEMKIT_INLINE unsigned __isConstant(const void *address)
 }
 SMEMKIT_INLINE unsigned __isGlobal(const void *address)
 {
-    return !__isShared(address) && !__isLocal(address) && !__isConstant(address);
+    return !smemkit_is_cluster_shared(address) && !__isLocal(address) && !__isConstant(address);
 }
 #define SMEMKIT_GENERIC_SPACE(name)                                     \
     SMEMKIT_INLINE size_t __cvta_generic_to_##name(const void *address) \

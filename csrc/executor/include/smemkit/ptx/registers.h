@@ -192,6 +192,14 @@ SMEMKIT_INLINE bool ptx_is_global(uint64_t address)
 {
     return __isGlobal((const void *)address);
 }
+SMEMKIT_INLINE bool ptx_is_local(uint64_t address)
+{
+    return __isLocal((const void *)address);
+}
+SMEMKIT_INLINE bool ptx_is_const(uint64_t address)
+{
+    return __isConstant((const void *)address);
+}
 
 } // namespace smemkit
 
