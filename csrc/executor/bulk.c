@@ -307,7 +307,7 @@ static void mark(struct bulk *bulk)
 }
 
 /* Those that a block has started */
-static bool complete_of_block(struct worker *w, void *object)
+static bool complete_in_block(struct worker *w, void *object)
 {
     const uint32_t phase = mbarrier_phase(object);
     bool found = false;
@@ -328,14 +328,14 @@ static bool complete_of_block(struct worker *w, void *object)
 bool bulk_complete_for(struct worker *w, void *object)
 {
     const struct cluster *c = cluster_of(w);
-    bool found = complete_of_block(w, object);
+    bool found = complete_in_block(w, object);
 
     for (unsigned rank = 0; c && rank < c->size; rank++)
-        found |= complete_of_block(c->members[rank], object);
+        found |= complete_in_block(c->members[rank], object);
     return found;
 }
 
-static void observe_of_block(struct worker *w, void *object)
+static void observe_phase_in_block(struct worker *w, void *object)
 {
     const uint32_t phase = mbarrier_phase(object);
     bool any = false;
@@ -358,9 +358,9 @@ void bulk_observed(struct worker *w, void *object)
 {
     const struct cluster *c = cluster_of(w);
 
-    observe_of_block(w, object);
+    observe_phase_in_block(w, object);
     for (unsigned rank = 0; c && rank < c->size; rank++)
-        observe_of_block(c->members[rank], object);
+        observe_phase_in_block(c->members[rank], object);
 }
 
 static void refuse(struct worker *w, enum fault_kind kind, const struct bulk *bulk, const char *why)

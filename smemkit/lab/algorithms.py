@@ -16,7 +16,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
-from smemkit.lab.recording import recorded_beside
+from smemkit.lab.recording import with_recorded_values
 from smemkit.lab.running import (
     counted,
     kernel,
@@ -50,7 +50,7 @@ def _global(access: str) -> Any:
 ELEMENTS = 100_000
 
 
-@recorded_beside
+@with_recorded_values
 def first_kernels(device: str | None = None) -> Experiment:
     """Add one to 100 000 elements by one thread, one block and many; and a matmul by one block.
 
@@ -153,7 +153,7 @@ SUMMED = (1_000_000,)  # recorded, and measured on a GPU
 CHECKED = 65_536
 
 
-@recorded_beside
+@with_recorded_values
 def reduction(device: str | None = None) -> Experiment:
     """The reduction ladder: launches, barriers, lanes at work and conflicts of each rung, and its time.
 
@@ -236,7 +236,7 @@ def conclude_reduction(rows: Sequence[Row]) -> str:
     return as_sentence(text)
 
 
-@recorded_beside
+@with_recorded_values
 def tree(device: str | None = None, *, block_size: int = 256) -> Experiment:
     """The steps of a tree reduction in one block: who works, and conflicts, for three ways to divide it.
 
@@ -328,7 +328,7 @@ TILED = (1024, 1024, 1024)  # recorded, and measured on a GPU
 SIDE = 64
 
 
-@recorded_beside
+@with_recorded_values
 def tiling(device: str | None = None) -> Experiment:
     """Tiling: global traffic of a matmul for tiles from 2 to 32, counted against 2 n / tile, and its time.
 
@@ -428,7 +428,7 @@ def conclude_tiling(rows: Sequence[Row]) -> str:
 # ---- mistakes in the tiled matmul ----
 
 
-@recorded_beside
+@with_recorded_values
 def mistakes(device: str | None = None) -> Experiment:
     """Two mistakes in the tiled matmul: a + for a *, and no guard at the edges.
 
@@ -498,7 +498,7 @@ PRODUCT = (4096, 4096, 4096)
 SMALL = (128, 128, 128)
 
 
-@recorded_beside
+@with_recorded_values
 def matmul(device: str | None = None) -> Experiment:
     """The ladder of matmul in float32: what each rung moves and what limits it, and the speed that it reaches.
 

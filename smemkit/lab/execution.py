@@ -13,7 +13,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
-from smemkit.lab.recording import recorded_beside
+from smemkit.lab.recording import with_recorded_values
 from smemkit.lab.running import (
     counted,
     kernel,
@@ -38,7 +38,7 @@ KIB = 1024
 # ---- occupancy ----
 
 
-@recorded_beside
+@with_recorded_values
 def occupancy(device: str | None = None, *, block_size: int = 256) -> Experiment:
     """Occupancy: resident blocks for registers and shared memory, and which of them limits.
 
@@ -125,7 +125,7 @@ LATENCY = 4  # cycles of a dependent multiplication
 PRODUCTS = 1 << 14  # per thread
 
 
-@recorded_beside
+@with_recorded_values
 def parallelism(device: str | None = None) -> Experiment:
     """Many warps, or independent chains in each: what keeps a multiprocessor's FP32 units busy.
 
@@ -214,7 +214,7 @@ def conclude_parallelism(rows: Sequence[Row]) -> str:
 # ---- divergence ----
 
 
-@recorded_beside
+@with_recorded_values
 def divergence(device: str | None = None) -> Experiment:
     """Divergent branches: lanes at work where a branch depends on data, on the lane, or on the warp.
 
@@ -330,7 +330,7 @@ TERMS, TERM = 10_000, 0.1
 FUSED = 4096  # multiply-adds per chain
 
 
-@recorded_beside
+@with_recorded_values
 def precision(device: str | None = None) -> Experiment:
     """FP16, FP32 and FP64: the error of a long sum, and the rates of multiply-adds.
 
@@ -441,7 +441,7 @@ def conclude_precision(rows: Sequence[Row]) -> str:
 VECTORS, TILES = 256, 16  # per tile, per block
 
 
-@recorded_beside
+@with_recorded_values
 def async_copy(device: str | None = None) -> Experiment:
     """Copies to shared memory: through registers, and asynchronously with two and four stages.
 

@@ -14,7 +14,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
-from smemkit.lab.recording import recorded_beside
+from smemkit.lab.recording import with_recorded_values
 from smemkit.lab.running import (
     counted,
     cycles,
@@ -42,7 +42,7 @@ LINE = 32  # ints of 128 bytes: a hop goes to another line
 # ---- the hierarchy ----
 
 
-@recorded_beside
+@with_recorded_values
 def hierarchy(device: str | None = None) -> Experiment:
     """The memory hierarchy: what a dependent read costs in registers, shared memory, caches, memory and the host.
 
@@ -207,7 +207,7 @@ def _plural(number: float, noun: str) -> str:
 COUNTED, TIMED = 1 << 12, 1 << 24  # elements
 
 
-@recorded_beside
+@with_recorded_values
 def coalescing(device: str | None = None) -> Experiment:
     """Coalescing: sectors per request for strides, misaligned starts, and arrays of structures.
 
@@ -323,7 +323,7 @@ TRANSFERRED = 64 * MIB  # bytes, as in the reference file
 SUMMED = 128 * MIB  # elements
 
 
-@recorded_beside
+@with_recorded_values
 def transfers(device: str | None = None) -> Experiment:
     """Transfers between host and device: pageable, pinned, staged and overlapped, and their share of a call.
 

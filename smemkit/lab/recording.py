@@ -10,7 +10,7 @@ from typing import Any
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import reference_rows
 
-__all__ = ["SUITE", "recorded_beside", "rows_to_record"]
+__all__ = ["SUITE", "rows_to_record", "with_recorded_values"]
 
 SUITE = "hierarchy"
 
@@ -38,7 +38,7 @@ def unit_of(column: Column) -> str | None:
     return None if column.format == "seconds" else column.heading
 
 
-def recorded_beside(function: Callable[..., Experiment]) -> Callable[..., Experiment]:
+def with_recorded_values(function: Callable[..., Experiment]) -> Callable[..., Experiment]:
     """Decorates an experiment: its result has what a reference GPU recorded beside what is measured here."""
 
     @wraps(function)

@@ -16,7 +16,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
-from smemkit.lab.recording import recorded_beside
+from smemkit.lab.recording import with_recorded_values
 from smemkit.lab.running import (
     counted,
     cycles,
@@ -42,7 +42,7 @@ ROUNDS = 64  # reads that clock64 measures
 # ---- banks ----
 
 
-@recorded_beside
+@with_recorded_values
 def banks(device: str | None = None) -> Experiment:
     """Bank conflicts: what the bank rule predicts for 46 accesses, what the checker counts, what a GPU measures.
 
@@ -171,7 +171,7 @@ TRANSPOSED = (8192, 8192)  # recorded, and measured on a GPU
 CHECKED = 256  # the side of the matrix that the checker transposes
 
 
-@recorded_beside
+@with_recorded_values
 def padding(device: str | None = None) -> Experiment:
     """Padding: a transpose through tiles of 8, 16 and 32 columns with 0 to 4 columns of padding.
 
@@ -257,7 +257,7 @@ def _gain(before: Row, after: Row) -> str:
 KIB = 1024
 
 
-@recorded_beside
+@with_recorded_values
 def reverse(device: str | None = None) -> Experiment:
     """Shared memory that is static, dynamic, or carved into three arrays; and dynamic arrays above 48 KB.
 
@@ -371,7 +371,7 @@ def conclude_reverse(rows: Sequence[Row]) -> str:
 # ---- what persists ----
 
 
-@recorded_beside
+@with_recorded_values
 def persistence(device: str | None = None) -> Experiment:
     """What persists from one launch to the next: global memory and variables do, shared memory does not.
 
@@ -441,7 +441,7 @@ def conclude_persistence(rows: Sequence[Row]) -> str:
 # ---- the carve-out ----
 
 
-@recorded_beside
+@with_recorded_values
 def carveout(device: str | None = None) -> Experiment:
     """The carve-out: how a multiprocessor's memory is divided between shared memory and L1, and what that costs.
 

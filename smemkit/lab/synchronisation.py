@@ -13,7 +13,7 @@ from smemkit.checker.report import Report
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
-from smemkit.lab.recording import recorded_beside
+from smemkit.lab.recording import with_recorded_values
 from smemkit.lab.running import kernel, kernel_source, progress, recorded_ceilings, reference_rows, seconds_of
 from smemkit.measure.formats import format_seconds
 
@@ -23,7 +23,7 @@ THREADS, BLOCKS = 64, 4
 COUNT = 1000  # barriers, and launches, whose cost is compared
 
 
-@recorded_beside
+@with_recorded_values
 def barriers(device: str | None = None) -> Experiment:
     """Barriers: what goes wrong without one, in a branch, in a loop, and across blocks; and what they cost.
 

@@ -312,7 +312,7 @@ def bounds_faults(body, *arguments, parameters="const unsigned *x, float *y"):
 
 @pytest.mark.parametrize("length", [64, 4, 1])
 def test_a_thread_continues_after_a_read_out_of_bounds(length):
-    """Beside the array, and in the guard pages around it."""
+    """Near the array, and in the guard pages around it."""
     body = "int j = x[threadIdx.x + 4096];\ny[j] = 1;"
     report, faults = bounds_faults(body, np.zeros(length, np.uint32), np.zeros(64, np.float32))
     assert [fault.line for fault in faults] == [3, 4], report
