@@ -148,6 +148,12 @@ static void cluster_barrier(struct worker *w, const void *cluster, bool arrives,
     clock_atomic(w->tracer, w->current, (uintptr_t)cluster, arrives, !orders ? 0 : arrives ? 2 : 1);
 }
 
+static void earlier_awaited(struct worker *w)
+{
+    trace_check_log(w->tracer, w->current); /* the accesses before */
+    early_awaited(w->tracer);
+}
+
 static void copies_arrived(struct worker *w, unsigned thread, const void *object)
 {
     clock_atomic_begin(w->tracer);
@@ -223,6 +229,7 @@ static const struct observer observer = {
     .wgmma_seen = wgmma_seen,
     .wgmma_fenced = wgmma_fenced,
     .cluster_barrier = cluster_barrier,
+    .earlier_awaited = earlier_awaited,
     .copies_arrived = copies_arrived,
     .mbarrier_failed = mbarrier_failed,
     .mbarrier_passed = mbarrier_passed,

@@ -332,6 +332,8 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
         t->threads[now->thread].plain_since = true;
     if (now->size < 4)
         shadow_refine(t, region);
+    if (region->global && t->trace->earlier)
+        early_check(t, now);
     if (region->global)
         lock_stripe(stripe);
     at = (now->address - region->start) >> region->shift;
@@ -497,7 +499,7 @@ static void check_proxy(struct tracer *t, const struct access *now, const struct
         fault->threads = 2;
         memcpy(fault->thread[0], &t->worker->indices[now->thread], sizeof fault->thread[0]);
         memcpy(fault->thread[1], &t->worker->indices[last->thread], sizeof fault->thread[1]);
-        block_index(t->trace->launch, last->block, fault->other_block);
+        block_index(t->trace->grid, last->block, fault->other_block);
         fault->access = now->kind;
         fault->other_access = last->kind;
         fault->size = (int)now->size;
@@ -569,6 +571,8 @@ void shadow_copy_access(struct tracer *t, struct region *region, const struct ac
 
     copy.thread += COPIES;
     copy.epoch = epoch;
+    if (region->global && t->trace->earlier)
+        early_check(t, now);
     if (region->global)
         lock_stripe(stripe);
     check_proxies(t, cell, origins, now);

@@ -104,9 +104,11 @@ struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
     bool warp_synchronous, async;
-    bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
-    bool doubtful;         /* the ISA can be read in two ways */
-    bool incoherent;       /* one of the two is a load of memory that nothing may write */
+    bool copy, other_copy;    /* which of the two accesses is that of an asynchronous copy */
+    bool doubtful;            /* the ISA can be read in two ways */
+    unsigned launches_before; /* the other access is of the launch so many before this one; 0: of the same */
+    const struct trace *other_trace; /* that launch's, or NULL */
+    bool incoherent;                 /* one of the two is a load of memory that nothing may write */
     bool unwaited, waited; /* of a read of what a copy writes: by a thread that has not waited for its own copy of
                               the same group; by one that has */
     struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */
@@ -259,9 +261,12 @@ struct argument {
 struct trace {
     struct observation observed;
     struct trace *next;
+    struct trace *earlier; /* the launch that this one may overtake; NULL: none */
+    _Atomic bool awaited;  /* a thread has waited for it: griddepcontrol.wait */
+    bool kept;             /* `regions` outlast the launch, for later ones that may overtake it */
     char kernel[256];
     struct library library;
-    unsigned grid[3], block[3];
+    unsigned grid[3], block[3], cluster[3];
     size_t shared_bytes;
     uint64_t blocks; /* of the grid */
     enum schedule schedule;
@@ -298,6 +303,8 @@ struct checking {
     uint64_t blocks; /* blocks to check per launch; 0: all */
     bool all_blocks; /* check all blocks of the next launch, because they cooperate */
     uint64_t whole;  /* bit i: check all blocks of launches of kernel row i */
+    bool overtakes;  /* the next launch may overtake the one before it */
+    bool chained;    /* so may later ones: what each has accessed is kept */
     struct trace *first, *last;
 };
 
@@ -421,6 +428,8 @@ void clock_fence(struct tracer *, unsigned thread, int scope);
 /* Called around an atomic, so that it is one step with its release and acquire. */
 void clock_atomic_begin(struct tracer *);
 void clock_atomic(struct tracer *, unsigned thread, uintptr_t address, bool wrote, int order);
+/* The running thread has waited for the launch before this one. (early.c) */
+void early_awaited(struct tracer *);
 bool clocks_prepare(struct tracer *);
 void clocks_block_begin(struct tracer *);
 void clocks_dispose(struct tracer *);

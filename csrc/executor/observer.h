@@ -99,6 +99,9 @@ struct observer {
     /* The running thread arrives at the barrier of its cluster, or has waited for it. */
     void (*cluster_barrier)(struct worker *, const void *cluster, bool arrives, bool orders);
 
+    /* The running thread has waited for the launch before this one. */
+    void (*earlier_awaited)(struct worker *);
+
     /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
      * running thread has passed a wait. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);

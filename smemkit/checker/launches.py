@@ -46,6 +46,8 @@ class LaunchReport:
     barriers : int
         Barriers of whole blocks, such as `__syncthreads`, that the checked blocks completed: a block of 256
         threads that meets once counts as 1.
+    cluster : tuple of int or None
+        The blocks of a cluster; None for a launch without clusters.
     """
 
     kernel: str
@@ -59,6 +61,7 @@ class LaunchReport:
     notes: tuple[str, ...] = ()
     allowed: tuple[Fault, ...] = ()
     barriers: int = 0
+    cluster: Index | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -145,6 +148,8 @@ def knock_on_text(fault: Fault) -> str:
 def launch_facts(launch: LaunchReport) -> str:
     """The shape of a launch: "grid 4, block 256, 1,024 bytes of shared memory"."""
     facts = [f"grid {format_dimensions(launch.grid)}", f"block {format_dimensions(launch.block)}"]
+    if launch.cluster:
+        facts.append(f"cluster {format_dimensions(launch.cluster)}")
     if launch.shared_bytes:
         facts.append(f"{pluralize(launch.shared_bytes, 'byte')} of shared memory")
     return ", ".join(facts)
