@@ -122,17 +122,18 @@ static bool merge_into_use(struct tracer *t, struct use *use, const struct origi
     return use->epoch == now->epoch;
 }
 
-/* Whether every access of a use is ordered before `now`. */
+/* Whether every access of a use is ordered before `now`, or before the thread that has issued it. */
 static bool is_outdated(struct tracer *t, const struct use *use, const struct origin *origin,
                         const struct access *now)
 {
+    const struct access issuer = {.block = now->block, .thread = now->thread % COPIES};
     struct access earlier = {.block = origin->block, .epoch = use->epoch};
 
     if (use->atomic != (now->kind == ACCESS_ATOMIC))
         return false;
     for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
         earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
-        if (!ordered(t, now, &earlier))
+        if (!ordered(t, &issuer, &earlier))
             return false;
     }
     return true;

@@ -267,8 +267,8 @@ class GpuModule:
     def _start(
         self, kernel, grid, block, shared_bytes: int, arguments, handle: int, carveout, cluster, *, overlaps: bool
     ) -> None:
-        """Launches a kernel in the current context. `overlaps`: it may begin before the end of what is before it on
-        the stream."""
+        """Launches a kernel in the current context. `overlaps`: it may begin before the work before it on the
+        stream has ended."""
         function, attributes = self._functions[kernel], driver.CUfunction_attribute
         if shared_bytes > 48 * 1024:
             most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
