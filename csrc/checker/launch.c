@@ -211,6 +211,7 @@ void trace_leave(struct worker *w)
         return;
     pthread_mutex_lock(&trace_lock);
     t->trace->barriers += t->barriers;
+    waits_join(t->trace, t);
     for (unsigned i = 0; i < t->site_capacity; i++) {
         if (t->sites[i].item) {
             name_example(t, &t->sites[i]);
@@ -252,6 +253,7 @@ void trace_block_begin(struct worker *w)
         forget_shared(t, DYNAMIC, &w->shared.dynamic);
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
     t->ended_poison = (struct code_location){0};
+    t->flying = (struct flights){0};
     t->block_poisoned = false;
     t->poisoned_barriers = 0;
     clocks_block_begin(t);

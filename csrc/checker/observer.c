@@ -117,11 +117,13 @@ static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned
 static uint32_t bulk_issued(struct worker *w, const struct bulk *bulk, const void *code)
 {
     atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
+    flight_begin(w->tracer, bulk);
     return bulk_access(w->tracer, bulk, code);
 }
 
 static void bulk_seen(struct worker *w, const struct bulk *bulk, bool written)
 {
+    flight_end(w->tracer, bulk);
     bulk_see(w->tracer, bulk, written);
 }
 
@@ -158,6 +160,11 @@ static void copies_arrived(struct worker *w, unsigned thread, const void *object
 {
     clock_atomic_begin(w->tracer);
     clock_atomic(w->tracer, thread, (uintptr_t)object, true, 2); /* a release */
+}
+
+static void mbarrier_tried(struct worker *w, const char *file, int line, bool passed)
+{
+    wait_tried(w->tracer, file, line, passed);
 }
 
 /* The accesses so far come before. */
@@ -231,6 +238,7 @@ static const struct observer observer = {
     .cluster_barrier = cluster_barrier,
     .earlier_awaited = earlier_awaited,
     .copies_arrived = copies_arrived,
+    .mbarrier_tried = mbarrier_tried,
     .mbarrier_failed = mbarrier_failed,
     .mbarrier_passed = mbarrier_passed,
     .fault = fault,

@@ -133,6 +133,23 @@ struct checked_fault {
     char message[MESSAGE_MAX]; /* from the executor, or empty */
 };
 
+/* Waits for mbarriers at one line: those that found the phase complete, and tries that did not. */
+struct wait_count {
+    const char *file; /* of the kernel's library, which outlasts the check */
+    int line;
+    uint64_t passed, idle;
+};
+enum { MAX_WAIT_LINES = 64 };
+struct wait_counts {
+    struct wait_count lines[MAX_WAIT_LINES];
+    int count;
+};
+
+/* Bulk copies of a block that have been started and not been waited for. */
+struct flights {
+    uint64_t copies, bytes;
+};
+
 /* Shadow of a range of memory: see races.c. */
 struct cell;
 struct origins;
@@ -235,6 +252,9 @@ struct tracer {
     uint64_t random;
     int schedule;
 
+    struct wait_counts waits;
+    struct flights flying, most_flying;
+
     struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
     uint16_t begun[1024];        /* bit i: a thread knows that block i of the cluster has begun */
 
@@ -277,8 +297,10 @@ struct trace {
     struct checked_fault *faults;
     int fault_count;
     uint64_t fault_more;
-    uint64_t barriers;         /* summed over workers */
-    _Atomic bool asynchronous; /* an asynchronous copy was issued */
+    uint64_t barriers; /* summed over workers */
+    struct wait_counts waits;
+    struct flights most_flying; /* of any block */
+    _Atomic bool asynchronous;  /* an asynchronous copy was issued */
     uint32_t
         guesses[64]; /* items of loads before a compare-and-swap of the same word: no race with other atomics */
     int guess_count;
@@ -338,6 +360,11 @@ uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read,
 struct bulk;
 uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);
 void bulk_see(struct tracer *, const struct bulk *, bool written);
+/* waits.c: a try of a wait for an mbarrier; a copy that is started, and waited for; adds a worker's counts */
+void wait_tried(struct tracer *, const char *file, int line, bool passed);
+void flight_begin(struct tracer *, const struct bulk *);
+void flight_end(struct tracer *, const struct bulk *);
+void waits_join(struct trace *, const struct tracer *);
 /* cluster.c: the tracer of the other block of the cluster whose shared memory has this address, or NULL; checks
  * that the running thread may access it there, and returns whether it may; around the block. */
 struct tracer *remote_tracer(const struct tracer *, uintptr_t address);

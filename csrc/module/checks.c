@@ -201,6 +201,21 @@ static bool append(PyObject *list, PyObject *item)
     return ok;
 }
 
+/* The waits for mbarriers: (file, line, passed, idle) of each line. */
+static PyObject *waits_list(const struct trace *trace)
+{
+    PyObject *list = PyList_New(0);
+
+    for (int i = 0; list && i < trace->waits.count; i++) {
+        const struct wait_count *one = &trace->waits.lines[i];
+
+        if (!append(list, Py_BuildValue("(siKK)", one->file, one->line, (unsigned long long)one->passed,
+                                        (unsigned long long)one->idle)))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyObject *trace_dict(const struct trace *trace)
 {
     PyObject *sites = PyList_New(0), *faults = PyList_New(0);
@@ -217,12 +232,14 @@ static PyObject *trace_dict(const struct trace *trace)
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:s,s:(III),s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K,s:N}", "kernel", text(trace->kernel),
-        "library", trace->library.name, "grid", TRIPLE(trace->grid), "block", TRIPLE(trace->block), "cluster",
-        TRIPLE(trace->cluster), "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
-        (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks, "sites", sites,
-        "faults", faults, "more_faults", (unsigned long long)trace->fault_more, "barriers",
-        (unsigned long long)trace->barriers, "asynchronous", PyBool_FromLong(trace->asynchronous));
+        "{s:N,s:s,s:(III),s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K,s:N,s:N,s:K,s:K}", "kernel",
+        text(trace->kernel), "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
+        TRIPLE(trace->block), "cluster", TRIPLE(trace->cluster), "shared_bytes", (Py_ssize_t)trace->shared_bytes,
+        "blocks_checked", (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks,
+        "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more, "barriers",
+        (unsigned long long)trace->barriers, "asynchronous", PyBool_FromLong(trace->asynchronous), "waits",
+        waits_list(trace), "copies_in_flight", (unsigned long long)trace->most_flying.copies, "bytes_in_flight",
+        (unsigned long long)trace->most_flying.bytes);
 }
 
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)

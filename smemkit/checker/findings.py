@@ -11,7 +11,7 @@ from typing import Any
 from smemkit.checker.evidence import Evidence, Launch
 from smemkit.checker.faults import Fault
 from smemkit.checker.fixes import fixed
-from smemkit.checker.launches import LaunchReport
+from smemkit.checker.launches import LaunchReport, WaitReport
 from smemkit.checker.lines import LineReport
 from smemkit.checker.source_lines import LaunchSource
 
@@ -60,7 +60,19 @@ def _launch_report(launch: Mapping[str, Any], source: LaunchSource, scalars: Map
         tuple(notes),
         barriers=launch["barriers"],
         cluster=launch["cluster"] if any(launch["cluster"]) else None,
+        copies_in_flight=launch["copies_in_flight"],
+        bytes_in_flight=launch["bytes_in_flight"],
+        waits=_wait_reports(launch, source),
     )
+
+
+def _wait_reports(launch: Mapping[str, Any], source: LaunchSource) -> tuple[WaitReport, ...]:
+    """The waits for mbarriers, by line."""
+    found = []
+    for file, line, passed, idle in launch["waits"]:
+        at = source.location(((), file, line))
+        found.append(WaitReport(*at, source.text(*at), passed, idle))
+    return tuple(sorted(found, key=lambda wait: (wait.file, wait.line)))
 
 
 def _line_reports(launch: Mapping[str, Any], source: LaunchSource) -> tuple[LineReport, ...]:

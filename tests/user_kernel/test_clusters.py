@@ -291,6 +291,10 @@ def test_faults(body, message):
     body = "cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();"
     kernel(FAULTS % body)[2, 32, 0, None, 2](x)
     assert (x == 1).all()
+    with pytest.raises(smemkit.Error, match=message):
+        launch(np.zeros(64, np.int32))
+    kernel("__global__ void k(int *x) { x[blockIdx.x] = 2; }")[32, 1](x)  # nor is one without clusters resumed
+    assert (x == 2).all()
 
 
 def test_threads_that_have_exited_are_not_awaited():
