@@ -85,7 +85,8 @@ from smemkit.ops import (
 )
 from smemkit.table.kernel_table import KernelInfo, kernels, source
 from smemkit.table.planning import Plan, PlannedLaunch, plan
-from smemkit.user_kernel.kernel import Kernel, Launch
+from smemkit.user_kernel.chain import Chain, chain
+from smemkit.user_kernel.kernel import BoundLaunch, Kernel, Launch
 from smemkit.user_kernel.tensor_map import TensorMap
 from smemkit.user_kernel.texture import Texture
 
@@ -123,7 +124,9 @@ __all__ = [
     "Access",
     "Array",
     "Benchmark",
+    "BoundLaunch",
     "Ceilings",
+    "Chain",
     "CompileError",
     "CudaError",
     "Device",
@@ -160,6 +163,7 @@ __all__ = [
     "asnumpy",
     "benchmark",
     "ceilings",
+    "chain",
     "check",
     "convert",
     "count_nonzero",

@@ -233,6 +233,9 @@ def checked(
     of the kernel table's rows whose bits are set in `all_blocks_rows`. The schedule is 0 serial, 1 lockstep, 2
     random. Returns a dict per launch; smemkit/checker/findings.py knows the keys."""
 
+def chain_launch(overtakes: bool) -> None:
+    """Inside a check: the next launch is one of a chain, and may begin before the one before it has ended."""
+
 def load_checked(path: str) -> None:
     """Loads the library of the kernels' checked builds."""
 

@@ -7,6 +7,7 @@ none. A file begins with comments that say what it is and how to run it:
     // topic: buffer reuse                      the kind of mistake, in faulty files
     // launch: grid 2x2, block 64, shared 256
     // kernel: name                             if the file has several
+    // chain: first(x), second(x, y)            instead: launches that may overlap, with these arguments
     // arg x: float[128] = random               as for `smemkit check --arg`, in the signature's order
     // schedule: lockstep                       instead of serial
     // fault: race RAW warp-synchronous         the expected fault: kind, hazard, and whether within a warp;
@@ -25,8 +26,9 @@ import smemkit
 from smemkit.user_kernel.launch_text import parse_argument, parse_dimensions
 
 TESTS = Path(__file__).resolve().parent
-HEADER = re.compile(r"// (topic|launch|kernel|arg \w+|schedule|fault): (.*)\n")
+HEADER = re.compile(r"// (topic|launch|kernel|chain|arg \w+|schedule|fault): (.*)\n")
 LAUNCH = re.compile(r"grid ([\dx]+), block ([\dx]+)(?:, shared (\d+))?")
+CALL = re.compile(r"(\w+)\(([\w, ]*)\)")
 MARK = re.compile(r"// (HERE|THERE|ALSO)$", re.MULTILINE)
 
 
@@ -37,6 +39,7 @@ class Case:
     path: Path
     topic: str
     kernel: str | None
+    chain: tuple  # pairs (kernel, names of its arguments); empty: one launch, with all arguments
     grid: tuple
     block: tuple
     shared: int
@@ -45,12 +48,24 @@ class Case:
     fault: tuple  # words
     marks: dict  # line → HERE, THERE or ALSO
 
-    def check(self, **options):
-        """The checker's report."""
-        return smemkit.check(self.launch(), *self.operands().values(), **{"schedule": self.schedule, **options})
+    def check(self, operands=None, source=None, shared=None, **options):
+        """The checker's report: of these arguments, and of another source and size of shared memory."""
+        launch, args = self.launch(self.operands() if operands is None else operands, source, shared)
+        return smemkit.check(launch, *args, **{"schedule": self.schedule, **options})
 
-    def launch(self):
-        return compiled(self)[self.grid, self.block, self.shared]
+    def run(self, operands):
+        """Launches it with these arguments."""
+        launch, args = self.launch(operands)
+        launch(*args)
+
+    def launch(self, operands, source=None, shared=None):
+        """The launch, or the chain of launches, and its arguments."""
+        kernel = compiled(self) if source is None else smemkit.Kernel(source, self.kernel)
+        shape = self.grid, self.block, self.shared if shared is None else shared
+        if not self.chain:
+            return kernel[shape], tuple(operands.values())
+        bound = [kernel[name][shape].bind(*(operands[one] for one in names)) for name, names in self.chain]
+        return smemkit.chain(*bound), ()
 
     def operands(self):
         texts = enumerate(self.arguments)
@@ -76,6 +91,7 @@ def read(path):
         path,
         header.get("topic", ""),
         header.get("kernel"),
+        tuple((name, tuple(re.findall(r"\w+", names))) for name, names in CALL.findall(header.get("chain", ""))),
         parse_dimensions(grid, "grid"),
         parse_dimensions(block, "block"),
         int(shared or 0),

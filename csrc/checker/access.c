@@ -244,9 +244,14 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
     uint32_t item;
     uint64_t space;
 
-    if (!t || address - (uintptr_t)smemkit_stacks < STACKS_BYTES)
+    if (!t)
         return NULL;
     item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) { /* a thread's locals */
+        if (t->locals_used)
+            smemkit_trace_local(t, address, bytes, kind == ACCESS_READ_ONLY ? ACCESS_LOAD : kind, item);
+        return NULL;
+    }
     space = smemkit_trace_slow_access(t, address, bytes, kind, item);
     if (space == SPACE_UNKNOWN)
         return NULL;

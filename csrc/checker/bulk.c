@@ -75,8 +75,9 @@ struct end {
     struct access now;
     uint32_t epoch;
     bool global;
-    bool tests; /* that they are allowed; otherwise checks for races */
-    bool known; /* all of them are allowed */
+    bool tests;     /* that they are allowed; otherwise checks for races */
+    bool known;     /* all of them are allowed */
+    bool registers; /* the source is in registers */
 };
 
 static void access_piece(void *context, const struct bulk_piece *piece)
@@ -84,7 +85,7 @@ static void access_piece(void *context, const struct bulk_piece *piece)
     struct end *end = context;
     const uintptr_t address = (uintptr_t)(end->global ? piece->global : piece->shared);
 
-    if (!address || (!piece->global && end->now.kind == ACCESS_LOAD))
+    if (!address || (!piece->global && end->now.kind == ACCESS_LOAD) || (end->registers && end->global))
         return;
     if (end->tests)
         end->known &= may_access(end->tracer, address, piece->bytes, end->now.kind, end->now.item);
@@ -96,7 +97,10 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
 {
     const unsigned thread = t->worker->current;
     const bool loads = bulk->copy.mbarrier != NULL;
-    struct end read = {.tracer = t, .global = loads, .tests = true, .known = true}, write = read;
+    const bool registers =
+        !bulk->copy.from && !bulk->copy.tensor; /* st.async, which is no copy of the async proxy */
+    struct end read = {.tracer = t, .global = loads, .tests = true, .known = true, .registers = registers};
+    struct end write = read;
 
     write.global = !loads;
     read.now.item = write.now.item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
@@ -113,7 +117,8 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
                                .position = shadow_position(t, thread),
                                .kind = ACCESS_LOAD,
                                .reads = true,
-                               .async = true};
+                               .async = true,
+                               .same_proxy = registers};
     read.epoch = ++t->clock;
     write.now = read.now;
     write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;

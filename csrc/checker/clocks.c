@@ -493,9 +493,9 @@ void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen,
     pthread_mutex_unlock(&objects_lock);
 }
 
-void clock_release_reads(struct tracer *t, uintptr_t address, unsigned wgmma, uint32_t epoch)
+void clock_release(struct tracer *t, uintptr_t address, uint32_t block, unsigned thread, uint32_t epoch)
 {
-    const struct release release = {.block = t->block_number, .thread = (uint16_t)wgmma, .epoch = {epoch, epoch}};
+    const struct release release = {.block = block, .thread = (uint16_t)thread, .epoch = {epoch, epoch}};
     struct sync_object *object;
 
     pthread_mutex_lock(&objects_lock);
@@ -514,6 +514,7 @@ void clock_acquire(struct tracer *t, unsigned thread, uintptr_t address)
     object = object_at(t, address);
     if (object)
         list_add(t, &t->threads[thread].seen, &(struct seen){object, object->count, object->count});
+    t->seen_used = true;
     pthread_mutex_unlock(&objects_lock);
 }
 

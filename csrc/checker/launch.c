@@ -117,6 +117,7 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     trace->launch = launch;
     trace->frame = (uintptr_t)__builtin_frame_address(0);
     memcpy(trace->block, launch->block, sizeof trace->block);
+    memcpy(trace->cluster, launch->cluster, sizeof trace->cluster);
     trace->shared_bytes = launch->shared_bytes;
     snprintf(trace->kernel, sizeof trace->kernel, "%s", launch->kernel);
     trace->schedule = check->schedule;
@@ -124,6 +125,9 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     trace->seed = check->seed;
     trace->library = library_find((uintptr_t)launch->run);
     note_arguments(trace, launch);
+    trace->earlier = check->overtakes ? check->last : NULL;
+    trace->kept = check->chained;
+    check->overtakes = false;
     if (check->last)
         check->last->next = trace;
     else
@@ -134,7 +138,8 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
 
 void trace_end(struct trace *trace)
 {
-    shadow_free_all(trace);
+    if (!trace->kept)
+        shadow_free_all(trace);
     clocks_free_objects(trace);
     free(trace->observed.order);
     trace->observed.order = NULL;
@@ -144,6 +149,7 @@ void trace_end(struct trace *trace)
 void trace_free(struct trace *trace)
 {
     if (trace) {
+        shadow_free_all(trace);
         free(trace->observed.order);
         free(trace->contexts);
         free(trace->sites);
@@ -205,6 +211,7 @@ void trace_leave(struct worker *w)
         return;
     pthread_mutex_lock(&trace_lock);
     t->trace->barriers += t->barriers;
+    waits_join(t->trace, t);
     for (unsigned i = 0; i < t->site_capacity; i++) {
         if (t->sites[i].item) {
             name_example(t, &t->sites[i]);
@@ -246,6 +253,7 @@ void trace_block_begin(struct worker *w)
         forget_shared(t, DYNAMIC, &w->shared.dynamic);
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
     t->ended_poison = (struct code_location){0};
+    t->flying = (struct flights){0};
     t->block_poisoned = false;
     t->poisoned_barriers = 0;
     clocks_block_begin(t);

@@ -117,11 +117,13 @@ static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned
 static uint32_t bulk_issued(struct worker *w, const struct bulk *bulk, const void *code)
 {
     atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
+    flight_begin(w->tracer, bulk);
     return bulk_access(w->tracer, bulk, code);
 }
 
 static void bulk_seen(struct worker *w, const struct bulk *bulk, bool written)
 {
+    flight_end(w->tracer, bulk);
     bulk_see(w->tracer, bulk, written);
 }
 
@@ -148,10 +150,21 @@ static void cluster_barrier(struct worker *w, const void *cluster, bool arrives,
     clock_atomic(w->tracer, w->current, (uintptr_t)cluster, arrives, !orders ? 0 : arrives ? 2 : 1);
 }
 
+static void earlier_awaited(struct worker *w)
+{
+    trace_check_log(w->tracer, w->current); /* the accesses before */
+    early_awaited(w->tracer);
+}
+
 static void copies_arrived(struct worker *w, unsigned thread, const void *object)
 {
     clock_atomic_begin(w->tracer);
     clock_atomic(w->tracer, thread, (uintptr_t)object, true, 2); /* a release */
+}
+
+static void mbarrier_tried(struct worker *w, const char *file, int line, bool passed)
+{
+    wait_tried(w->tracer, file, line, passed);
 }
 
 /* The accesses so far come before. */
@@ -224,7 +237,9 @@ static const struct observer observer = {
     .wgmma_seen = wgmma_seen,
     .wgmma_fenced = wgmma_fenced,
     .cluster_barrier = cluster_barrier,
+    .earlier_awaited = earlier_awaited,
     .copies_arrived = copies_arrived,
+    .mbarrier_tried = mbarrier_tried,
     .mbarrier_failed = mbarrier_failed,
     .mbarrier_passed = mbarrier_passed,
     .fault = fault,

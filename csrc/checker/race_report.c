@@ -34,9 +34,9 @@ static void note_waits(struct tracer *t, struct checked_fault *fault, const stru
     }
 }
 
-void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
+void block_index(const unsigned grid[3], uint32_t block, unsigned *index)
 {
-    const uint32_t number = block - 1, columns = launch->grid[0], rows = launch->grid[1];
+    const uint32_t number = block - 1, columns = grid[0], rows = grid[1];
 
     index[0] = number % columns;
     index[1] = number / columns % rows;
@@ -91,8 +91,8 @@ void report_race(struct tracer *t, const struct access *now, const struct access
         fault->threads = 2;
         memcpy(fault->thread[0], a, sizeof fault->thread[0]);
         memcpy(fault->thread[1], b, sizeof fault->thread[1]);
-        block_index(t->trace->launch, second->block, fault->block);
-        block_index(t->trace->launch, first->block, fault->other_block);
+        block_index(t->trace->grid, second->block, fault->block);
+        block_index(t->trace->grid, first->block, fault->other_block);
         fault->access = second->kind;
         fault->other_access = first->kind;
         fault->warp_synchronous = same_warp;

@@ -122,17 +122,18 @@ static bool merge_into_use(struct tracer *t, struct use *use, const struct origi
     return use->epoch == now->epoch;
 }
 
-/* Whether every access of a use is ordered before `now`. */
+/* Whether every access of a use is ordered before `now`, or before the thread that has issued it. */
 static bool is_outdated(struct tracer *t, const struct use *use, const struct origin *origin,
                         const struct access *now)
 {
+    const struct access issuer = {.block = now->block, .thread = now->thread % COPIES};
     struct access earlier = {.block = origin->block, .epoch = use->epoch};
 
     if (use->atomic != (now->kind == ACCESS_ATOMIC))
         return false;
     for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
         earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
-        if (!ordered(t, now, &earlier))
+        if (!ordered(t, &issuer, &earlier))
             return false;
     }
     return true;
@@ -332,6 +333,8 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
         t->threads[now->thread].plain_since = true;
     if (now->size < 4)
         shadow_refine(t, region);
+    if (region->global && t->trace->earlier)
+        early_check(t, now);
     if (region->global)
         lock_stripe(stripe);
     at = (now->address - region->start) >> region->shift;
@@ -497,7 +500,7 @@ static void check_proxy(struct tracer *t, const struct access *now, const struct
         fault->threads = 2;
         memcpy(fault->thread[0], &t->worker->indices[now->thread], sizeof fault->thread[0]);
         memcpy(fault->thread[1], &t->worker->indices[last->thread], sizeof fault->thread[1]);
-        block_index(t->trace->launch, last->block, fault->other_block);
+        block_index(t->trace->grid, last->block, fault->other_block);
         fault->access = now->kind;
         fault->other_access = last->kind;
         fault->size = (int)now->size;
@@ -569,6 +572,8 @@ void shadow_copy_access(struct tracer *t, struct region *region, const struct ac
 
     copy.thread += COPIES;
     copy.epoch = epoch;
+    if (region->global && t->trace->earlier)
+        early_check(t, now);
     if (region->global)
         lock_stripe(stripe);
     check_proxies(t, cell, origins, now);

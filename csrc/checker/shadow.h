@@ -83,8 +83,8 @@ struct access {
     bool multiplies; /* a wgmma */
 };
 
-/* The index in the grid of a block, which is counted from 1. (race_report.c) */
-void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index);
+/* The index in a grid of a block, which is counted from 1. (race_report.c) */
+void block_index(const unsigned grid[3], uint32_t block, unsigned *index);
 
 /* Reports a race between `now` and an access that the shadow has recorded before. (race_report.c) */
 void report_race(struct tracer *t, const struct access *now, const struct access *earlier);
@@ -118,9 +118,14 @@ void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen,
 
 /* A wgmma reads a cell: checks the access of one thread, and, with an epoch, records it as the wgmma's. */
 void shadow_operand_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch);
-/* Releases the reads of a wgmma at an address. To a thread: the releases at an address so far. */
-void clock_release_reads(struct tracer *t, uintptr_t address, unsigned wgmma, uint32_t epoch);
+/* Releases at an address what has this epoch of a thread of a block: the reads of a wgmma, or a whole launch. To a
+ * thread: the releases at an address so far. */
+void clock_release(struct tracer *t, uintptr_t address, uint32_t block, unsigned thread, uint32_t epoch);
 void clock_acquire(struct tracer *t, unsigned thread, uintptr_t address);
+
+/* Tells of an access to global memory that may be before the end of an earlier launch, which has accessed the same
+ * words. (early.c) */
+void early_check(struct tracer *t, const struct access *now);
 
 /* A thread's position in the kernel. */
 uint32_t shadow_position(const struct tracer *t, unsigned thread);

@@ -106,9 +106,11 @@ struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
     bool warp_synchronous, async;
-    bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
-    bool doubtful;         /* the ISA can be read in two ways */
-    bool incoherent;       /* one of the two is a load of memory that nothing may write */
+    bool copy, other_copy;    /* which of the two accesses is that of an asynchronous copy */
+    bool doubtful;            /* the ISA can be read in two ways */
+    unsigned launches_before; /* the other access is of the launch so many before this one; 0: of the same */
+    const struct trace *other_trace; /* that launch's, or NULL */
+    bool incoherent;                 /* one of the two is a load of memory that nothing may write */
     bool unwaited, waited; /* of a read of what a copy writes: by a thread that has not waited for its own copy of
                               the same group; by one that has */
     struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */
@@ -131,6 +133,23 @@ struct checked_fault {
     size_t bytes_before; /* of the buffer, before the argument's address */
     uint64_t count;
     char message[MESSAGE_MAX]; /* from the executor, or empty */
+};
+
+/* Waits for mbarriers at one line: those that found the phase complete, and tries that did not. */
+struct wait_count {
+    const char *file; /* of the kernel's library, which outlasts the check */
+    int line;
+    uint64_t passed, idle;
+};
+enum { MAX_WAIT_LINES = 64 };
+struct wait_counts {
+    struct wait_count lines[MAX_WAIT_LINES];
+    int count;
+};
+
+/* Bulk copies of a block that have been started and not been waited for. */
+struct flights {
+    uint64_t copies, bytes;
 };
 
 /* Shadow of a range of memory: see races.c. */
@@ -235,6 +254,9 @@ struct tracer {
     uint64_t random;
     int schedule;
 
+    struct wait_counts waits;
+    struct flights flying, most_flying;
+
     struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
     uint16_t begun[1024];        /* bit i: a thread knows that block i of the cluster has begun */
 
@@ -261,9 +283,12 @@ struct argument {
 struct trace {
     struct observation observed;
     struct trace *next;
+    struct trace *earlier; /* the launch that this one may overtake; NULL: none */
+    _Atomic bool awaited;  /* a thread has waited for it: griddepcontrol.wait */
+    bool kept;             /* `regions` outlast the launch, for later ones that may overtake it */
     char kernel[256];
     struct library library;
-    unsigned grid[3], block[3];
+    unsigned grid[3], block[3], cluster[3];
     size_t shared_bytes;
     uint64_t blocks; /* of the grid */
     enum schedule schedule;
@@ -274,10 +299,12 @@ struct trace {
     struct checked_fault *faults;
     int fault_count;
     uint64_t fault_more;
-    uint64_t barriers;         /* summed over workers */
-    _Atomic bool asynchronous; /* an asynchronous copy was issued */
-    uint32_t cas_loads[64];    /* items of loads before a compare-and-swap of the same word: they do not race with
-                                  other atomics */
+    uint64_t barriers; /* summed over workers */
+    struct wait_counts waits;
+    struct flights most_flying; /* of any block */
+    _Atomic bool asynchronous;  /* an asynchronous copy was issued */
+    uint32_t cas_loads[64];     /* items of loads before a compare-and-swap of the same word: they do not race with
+                                   other atomics */
     int guess_count;
     struct argument arguments[64];
     int argument_count;
@@ -300,6 +327,8 @@ struct checking {
     uint64_t blocks; /* blocks to check per launch; 0: all */
     bool all_blocks; /* check all blocks of the next launch, because they cooperate */
     uint64_t whole;  /* bit i: check all blocks of launches of kernel row i */
+    bool overtakes;  /* the next launch may overtake the one before it */
+    bool chained;    /* so may later ones: what each has accessed is kept */
     struct trace *first, *last;
 };
 
@@ -333,6 +362,11 @@ uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read,
 struct bulk;
 uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);
 void bulk_see(struct tracer *, const struct bulk *, bool written);
+/* waits.c: a try of a wait for an mbarrier; a copy that is started, and waited for; adds a worker's counts */
+void wait_tried(struct tracer *, const char *file, int line, bool passed);
+void flight_begin(struct tracer *, const struct bulk *);
+void flight_end(struct tracer *, const struct bulk *);
+void waits_join(struct trace *, const struct tracer *);
 /* cluster.c: the tracer of the other block of the cluster whose shared memory has this address, or NULL; checks
  * that the running thread may access it there, and returns whether it may; around the block. */
 struct tracer *remote_tracer(const struct tracer *, uintptr_t address);
@@ -423,6 +457,8 @@ void clock_fence(struct tracer *, unsigned thread, int scope);
 /* Called around an atomic, so that it is one step with its release and acquire. */
 void clock_atomic_begin(struct tracer *);
 void clock_atomic(struct tracer *, unsigned thread, uintptr_t address, bool wrote, int order);
+/* The running thread has waited for the launch before this one. (early.c) */
+void early_awaited(struct tracer *);
 bool clocks_prepare(struct tracer *);
 void clocks_block_begin(struct tracer *);
 void clocks_dispose(struct tracer *);

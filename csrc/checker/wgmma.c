@@ -244,7 +244,7 @@ void wgmma_see(struct tracer *t, const struct wgmma *item, unsigned warp)
 {
     const uintptr_t own = (uintptr_t)&t->threads[item->first] + 1 + warp % GROUP_WARPS; /* of the warp's waits */
 
-    clock_release_reads(t, own, MULTIPLICATIONS + item->first, item->epoch);
+    clock_release(t, own, t->block_number, MULTIPLICATIONS + item->first, item->epoch);
     for (unsigned lane = 0; lane < LANES; lane++)
         clock_acquire(t, warp * LANES + lane, own);
 }

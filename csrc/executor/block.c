@@ -71,7 +71,8 @@ static void reset(struct worker *w)
         bulk_forget(w);
     if (w->wgmma_used)
         wgmma_forget(w);
-    w->ticks = 0;
+    w->ticks = w->early_turns = 0;
+    w->cluster_stalled = w->cluster_dead = w->cluster_paused = false; /* of a cluster that was abandoned */
     memset(w->repetition.collectives, 0, sizeof w->repetition.collectives);
     w->fault.error = ERROR_NONE;
     w->fault_signal = 0;

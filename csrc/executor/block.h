@@ -57,7 +57,8 @@ enum wait {
     WAIT_CONVERGENCE,
     WAIT_INIT,
     WAIT_WARPGROUP,
-    WAIT_CLUSTER
+    WAIT_CLUSTER,
+    WAIT_EARLIER /* griddepcontrol.wait */
 };
 
 /* What a waiting thread waits for. WAIT_AT_BARRIER is the default, so that the barrier, whose path must be short,
@@ -218,6 +219,9 @@ struct worker {
                                                            another block acts; no block can release it */
     unsigned cluster_turns;                             /* yields since it began to run */
     uint32_t cluster_arrivals[MAX_THREADS];             /* 1 + the phase at which a thread has arrived; 0: none */
+
+    bool held;            /* it waits for the end of a launch inside its own */
+    unsigned early_turns; /* of the block: see early.c */
 
     struct fault fault;
     const void *fault_address, *fault_code; /* the address, and the instruction that accessed it */

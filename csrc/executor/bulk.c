@@ -215,6 +215,14 @@ static void each_of_chunk(const struct smemkit_tensor *tensor, int64_t first, ch
     }
 }
 
+/* The elements of the box in a dimension, of which it takes one in `steps` */
+static unsigned rows_of(const struct smemkit_tensor *tensor, int dimension)
+{
+    const unsigned step = tensor->steps[dimension];
+
+    return (tensor->box[dimension] + step - 1) / step;
+}
+
 static void each_of_tensor(const struct bulk *bulk, char *shared, bulk_piece_function function, void *context)
 {
     const struct smemkit_tensor *tensor = &bulk->tensor;
@@ -223,11 +231,11 @@ static void each_of_tensor(const struct bulk *bulk, char *shared, bulk_piece_fun
     uintptr_t to = (uintptr_t)shared;
     int dimension;
 
-    do {
+    do { /* one row of the box */
         char *row = tensor->address;
 
         for (dimension = 1; dimension < tensor->rank; dimension++) {
-            const int64_t at = (int64_t)bulk->copy.at[dimension] + index[dimension];
+            const int64_t at = (int64_t)bulk->copy.at[dimension] + index[dimension] * tensor->steps[dimension];
 
             row = row && at >= 0 && at < tensor->shape[dimension] ? row + at * (int64_t)tensor->strides[dimension]
                                                                   : NULL;
@@ -235,7 +243,8 @@ static void each_of_tensor(const struct bulk *bulk, char *shared, bulk_piece_fun
         for (int64_t at = 0; at < row_bytes; at += GRAIN, to += GRAIN)
             each_of_chunk(tensor, bulk->copy.at[0] + at / tensor->element, row, (char *)swizzled(tensor, to),
                           function, context);
-        for (dimension = 1; dimension < tensor->rank && ++index[dimension] == tensor->box[dimension]; dimension++)
+        for (dimension = 1; dimension < tensor->rank && ++index[dimension] == rows_of(tensor, dimension);
+             dimension++)
             index[dimension] = 0;
     } while (dimension < tensor->rank);
 }
@@ -247,6 +256,8 @@ void bulk_each_piece(const struct bulk *bulk, bulk_piece_function function, void
 
     if (copy->tensor)
         each_of_tensor(bulk, copy->mbarrier ? to : from, function, context);
+    else if (!from)
+        function(context, &(struct bulk_piece){(char *)(uintptr_t)copy->value, to, copy->bytes});
     else
         function(context,
                  &(struct bulk_piece){copy->mbarrier ? from : to, copy->mbarrier ? to : from, copy->bytes});
@@ -376,6 +387,14 @@ static void check_alignment(struct worker *w, const struct bulk *bulk)
     const struct smemkit_bulk *copy = &bulk->copy;
     char why[100];
 
+    if (!copy->from) {
+        snprintf(why, sizeof why, "to an address that is not a multiple of %llu", (unsigned long long)copy->bytes);
+        if ((uintptr_t)copy->to % copy->bytes)
+            refuse(w, KIND_MISALIGNED, bulk, why);
+        if (w->in_cluster && cluster_owner(w, copy->to) != cluster_owner(w, copy->mbarrier))
+            refuse(w, KIND_TRAP, bulk, "to another block than that of its mbarrier");
+        return;
+    }
     if (copy->bytes % GRAIN) {
         snprintf(why, sizeof why, "of %llu bytes, not a multiple of 16,", (unsigned long long)copy->bytes);
         refuse(w, KIND_MISALIGNED, bulk, why);
@@ -403,7 +422,7 @@ static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
         refuse(w, KIND_MISALIGNED, bulk, "with an address in shared memory that is not a multiple of 128");
     bulk->copy.bytes = bulk->tensor.element;
     for (int i = 0; i < rank; i++)
-        bulk->copy.bytes *= bulk->tensor.box[i];
+        bulk->copy.bytes *= rows_of(&bulk->tensor, i);
 }
 
 void smemkit_bulk_copy(const struct smemkit_bulk *copy, int rank, const void *code, const char *file, int line)
@@ -417,6 +436,8 @@ void smemkit_bulk_copy(const struct smemkit_bulk *copy, int rank, const void *co
         read_tensor(w, &bulk, rank);
     else
         check_alignment(w, &bulk);
+    if (copy->tensor && copy->combine_of && !(bulk.copy.combine = copy->combine_of(bulk.tensor.type)))
+        refuse(w, KIND_TRAP, &bulk, "of elements whose type has no such reduction");
     if (copy->mbarrier)
         mbarrier_checked_phase(copy->mbarrier, copy->instruction, file, line);
     if (all->count == MAX_BULKS)

@@ -165,7 +165,6 @@ static void begin(struct worker *w, const struct smemkit_launch *launch, uint64_
 
         member->in_cluster = true;
         member->rank = rank;
-        member->cluster_stalled = member->cluster_dead = member->cluster_paused = false;
         memset(member->cluster_arrivals, 0, sizeof member->cluster_arrivals);
         worker_begin_block(member, launch, block_of(c, rank));
     }

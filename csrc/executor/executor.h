@@ -43,6 +43,11 @@ struct smemkit_launch {
  * the GIL. */
 int smemkit_run(const struct smemkit_launch *launch);
 
+/* Lets this thread's next launch begin before the one that `earlier` runs, which returns a cudaError_t: with
+ * programmatic stream serialisation. `earlier` is called once, by this thread, when all blocks that have begun
+ * wait for it, or when the launch has ended. */
+void smemkit_overtake(int (*earlier)(void));
+
 /* Message of this thread's last failed launch: "barrier divergence in …". */
 const char *smemkit_last_message(void);
 
@@ -68,6 +73,9 @@ void *smemkit_cluster_map(const void *address, unsigned rank, const char *file, 
 unsigned smemkit_cluster_rank_of(const void *address);
 /* As smemkit_is_shared, of all blocks of the cluster. */
 int smemkit_is_cluster_shared(const void *address);
+
+/* griddepcontrol.wait: until the launch before this one, which it may have overtaken, has ended. */
+void smemkit_await_earlier(const char *file, int line);
 
 /* __syncthreads_count: returns how many threads of the block gave a nonzero predicate. */
 int smemkit_barrier(int predicate, const char *file, int line);

@@ -89,6 +89,8 @@ static void append_waiters(const struct worker *w, char *text)
             append_text(text, " for mbarrier.init");
         if (site.reason == WAIT_CLUSTER)
             append_text(text, " for the other blocks of their cluster");
+        if (site.reason == WAIT_EARLIER)
+            append_text(text, " for the launch before this one");
         if (site.reason == WAIT_WARPGROUP)
             append_text(text, " for the other warps of their warpgroup");
         if (site.reason == WAIT_NAMED)

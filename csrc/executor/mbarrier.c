@@ -277,6 +277,7 @@ static void note_try(struct worker *w, const void *object, bool complete, bool p
     const bool late = failed->file && failed->object == object;
     const bool arrived = arrival->object == object && arrival->phase == phase(word);
 
+    smemkit_observer->mbarrier_tried(w, file, line, complete);
     if (!complete && !late)
         smemkit_observer->mbarrier_failed(w);
     if (complete)

@@ -99,9 +99,13 @@ struct observer {
     /* The running thread arrives at the barrier of its cluster, or has waited for it. */
     void (*cluster_barrier)(struct worker *, const void *cluster, bool arrives, bool orders);
 
+    /* The running thread has waited for the launch before this one. */
+    void (*earlier_awaited)(struct worker *);
+
     /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
      * running thread has passed a wait. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);
+    void (*mbarrier_tried)(struct worker *, const char *file, int line, bool passed); /* every one */
     void (*mbarrier_failed)(struct worker *);
     void (*mbarrier_passed)(struct worker *, const struct mbarrier_pass *);
 

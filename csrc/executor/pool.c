@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,9 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "errors.h"
 #include "memory.h"
+#include "pool.h"
 
 enum {
     POLL_MS = 20,          /* polling interval of the launching thread */
@@ -32,77 +33,13 @@ enum { MAX_GRID_YZ = 65535, MAX_BLOCK_Z = 64 };
 int (*smemkit_interrupted)(void);
 const struct observer *smemkit_observer;
 
-static SMEMKIT_THREAD_LOCAL int last_error;
-static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
-static SMEMKIT_THREAD_LOCAL bool ran;
-static SMEMKIT_THREAD_LOCAL bool launching; /* a signal handler that launches a kernel would wait for itself */
+static SMEMKIT_THREAD_LOCAL int (*next_earlier)(void); /* see smemkit_overtake */
+SMEMKIT_THREAD_LOCAL bool pool_is_nested, pool_is_launching;
 
-/* The process's workers. `lock` protects all fields except the atomic ones, and `launch`, `blocks`, `workers`,
- * which do not change while `running` is not zero. */
-static struct pool {
-    pthread_mutex_t lock;
-    pthread_cond_t work; /* wakes workers: a launch, or stop */
-    pthread_cond_t idle; /* wakes host threads: the launch is done, or the pool is free */
-    struct worker *workers[MAX_WORKERS];
-    int size;          /* workers alive */
-    atomic_int wanted; /* 0: one per core */
-    bool busy, stop;
-    unsigned long generation; /* counts launches */
-    const struct smemkit_launch *launch;
-    struct observation *observation; /* NULL unless the launch is observed */
-    uint64_t blocks;
-    atomic_ullong next_block;
-    int running; /* workers that have not finished this launch */
-    _Atomic int abort;
-    atomic_bool guards_lost; /* a guard page that a check has read cannot be protected again */
-    struct fault fault;      /* the first one */
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
-
-/* ---- errors ---- */
-
-int smemkit_last_error(int clear)
-{
-    int error = last_error;
-
-    if (clear)
-        last_error = ERROR_NONE;
-    return error;
-}
-
-int smemkit_set_error(int error)
-{
-    if (error)
-        last_error = error;
-    return error;
-}
-
-void smemkit_forget(void)
-{
-    last_error = ERROR_NONE;
-    last_message[0] = '\0';
-    ran = false;
-}
-
-int smemkit_ran(void)
-{
-    return ran;
-}
-
-const char *smemkit_last_message(void)
-{
-    return last_message;
-}
-
-static int refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int refuse(int error, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(last_message, sizeof last_message, format, arguments);
-    va_end(arguments);
-    return smemkit_set_error(error);
-}
+struct pool pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                    .work = PTHREAD_COND_INITIALIZER,
+                    .idle = PTHREAD_COND_INITIALIZER,
+                    .released = PTHREAD_COND_INITIALIZER};
 
 /* ---- workers ---- */
 
@@ -168,7 +105,7 @@ static void *worker_main(void *argument)
 
     pthread_mutex_lock(&pool.lock);
     for (;;) {
-        while (!pool.stop && (pool.generation == seen || !pool.launch))
+        while (w->held || (!pool.stop && (pool.generation == seen || !pool.launch)))
             pthread_cond_wait(&pool.work, &pool.lock);
         if (pool.stop)
             break;
@@ -220,7 +157,7 @@ int smemkit_workers(void)
 }
 
 /* Ends all workers. Call it with the lock held and the pool reserved. */
-static void stop_workers(void)
+void pool_stop_workers(void)
 {
     pool.stop = true;
     pthread_cond_broadcast(&pool.work);
@@ -249,7 +186,7 @@ static bool start_workers(const struct smemkit_launch *launch)
     wanted = cluster_workers(launch, wanted);
 
     if (pool.size > wanted)
-        stop_workers();
+        pool_stop_workers();
     while (pool.size < wanted) {
         struct worker *w = worker_start();
 
@@ -273,11 +210,13 @@ static void after_fork(void)
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.work, NULL);
     pthread_cond_init(&pool.idle, NULL);
+    pthread_cond_init(&pool.released, NULL);
     memory_after_fork();
     if (smemkit_observer)
         smemkit_observer->after_fork();
     fault_after_fork();
-    launching = false;
+    pool_is_launching = pool_is_nested = false;
+    pool.earlier = NULL;
     pool.size = 0; /* the parent's workers leak: their stacks may be in any state */
     pool.busy = pool.stop = false;
     pool.launch = NULL;
@@ -384,6 +323,10 @@ static void watch(void)
     for (int i = 0; i < pool.size; i++)
         done[i] = pool.workers[i]->blocks_done;
     while (pool.running > 0) {
+        if (pool.earlier && pool.parked == pool.running && !pool.abort)
+            pool_run_earlier();
+        if (pool.abort)
+            pthread_cond_broadcast(&pool.released);
         if (wait_interrupted()) /* it takes precedence: its exception is set */
             pool.abort = ABORT_INTERRUPT;
         for (int i = 0; i < pool.size && !pool.abort; i++) {
@@ -409,6 +352,9 @@ static void watch(void)
     }
     for (int i = 0; i < pool.size; i++)
         atomic_store(&pool.workers[i]->interruptible, NULL);
+    if (pool.earlier && !pool.abort) /* no block has waited for it */
+        pool_run_earlier();
+    pool.earlier = NULL;
 }
 
 static int check_configuration(const struct smemkit_launch *launch)
@@ -416,69 +362,48 @@ static int check_configuration(const struct smemkit_launch *launch)
     unsigned long long threads = (unsigned long long)launch->block[0] * launch->block[1] * launch->block[2];
 
     if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2] || !threads)
-        return refuse(ERROR_INVALID_CONFIGURATION, "an empty grid or block");
+        return error_refuse(ERROR_INVALID_CONFIGURATION, "an empty grid or block");
     if (launch->grid[0] > MAX_GRID_X || launch->grid[1] > MAX_GRID_YZ || launch->grid[2] > MAX_GRID_YZ)
-        return refuse(ERROR_INVALID_CONFIGURATION, "a grid has at most %u x %d x %d blocks", MAX_GRID_X,
-                      MAX_GRID_YZ, MAX_GRID_YZ);
+        return error_refuse(ERROR_INVALID_CONFIGURATION, "a grid has at most %u x %d x %d blocks", MAX_GRID_X,
+                            MAX_GRID_YZ, MAX_GRID_YZ);
     if (launch->block[0] > MAX_THREADS || launch->block[1] > MAX_THREADS || threads > MAX_THREADS ||
         launch->block[2] > MAX_BLOCK_Z)
-        return refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %d threads, and z at most %d", MAX_THREADS,
-                      MAX_BLOCK_Z);
-    if (cluster_is_wanted(launch) && !cluster_is_possible(launch, last_message, sizeof last_message))
+        return error_refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %d threads, and z at most %d",
+                            MAX_THREADS, MAX_BLOCK_Z);
+    if (cluster_is_wanted(launch) && !cluster_is_possible(launch, error_message, sizeof error_message))
         return smemkit_set_error(ERROR_INVALID_CONFIGURATION);
     if (launch->cooperative && blocks_of(launch) > MAX_WORKERS)
-        return refuse(ERROR_COOPERATIVE_TOO_LARGE,
-                      "%llu blocks that wait for each other: the CPU device runs at most %d together",
-                      (unsigned long long)blocks_of(launch), MAX_WORKERS);
+        return error_refuse(ERROR_COOPERATIVE_TOO_LARGE,
+                            "%llu blocks that wait for each other: the CPU device runs at most %d together",
+                            (unsigned long long)blocks_of(launch), MAX_WORKERS);
     if (launch->shared_bytes > launch->shared_limit || launch->shared_bytes > MAX_SHARED_BYTES)
-        return refuse(ERROR_INVALID_VALUE, "%zu bytes of dynamic shared memory; this kernel may have %zu",
-                      launch->shared_bytes,
-                      launch->shared_limit < MAX_SHARED_BYTES ? launch->shared_limit : (size_t)MAX_SHARED_BYTES);
+        return error_refuse(ERROR_INVALID_VALUE, "%zu bytes of dynamic shared memory; this kernel may have %zu",
+                            launch->shared_bytes,
+                            launch->shared_limit < MAX_SHARED_BYTES ? launch->shared_limit
+                                                                    : (size_t)MAX_SHARED_BYTES);
     return ERROR_NONE;
-}
-
-/* For tests: countdown to the launch that fails (0: none), and the signal that it raises. */
-static atomic_long fail_countdown;
-static atomic_int fail_signal;
-
-long smemkit_fail_launch(long countdown, int signal)
-{
-    const long before = atomic_exchange(&fail_countdown, countdown);
-
-    atomic_store(&fail_signal, signal);
-    return before > 0 ? before : 0;
-}
-
-int smemkit_launch_failure(const char *kernel)
-{
-    const int number = atomic_load(&fail_signal);
-
-    if (atomic_load(&fail_countdown) <= 0 || atomic_fetch_sub(&fail_countdown, 1) != 1)
-        return ERROR_NONE;
-    if (!number)
-        return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, for a test", kernel);
-    (void)raise(number);
-    return smemkit_interrupted && smemkit_interrupted() ? refuse(ERROR_UNKNOWN, "interrupted") : ERROR_NONE;
 }
 
 /* Waits until no other launch has the pool, and starts its workers. Call it with the lock held. */
 static int reserve_pool(const struct smemkit_launch *launch)
 {
-    while (pool.busy)
+    while (pool.busy && !pool_is_nested)
         if (wait_interrupted())
-            return refuse(ERROR_UNKNOWN, "interrupted");
+            return error_refuse(ERROR_UNKNOWN, "interrupted");
     pool.busy = true;
     if (start_workers(launch))
         return ERROR_NONE;
-    pool.busy = false;
+    pool.busy = pool_is_nested;
     pthread_cond_broadcast(&pool.idle);
-    return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
+    return error_refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
 }
 
 /* Runs the blocks, and waits for them. Call it with the lock held and the pool reserved. */
-static void run_launch(const struct smemkit_launch *launch, struct observation *observation)
+static void run_launch(const struct smemkit_launch *launch, struct observation *observation, int (*earlier)(void))
 {
     pool.launch = launch;
+    pool.earlier = earlier;
+    pool.parked = 0;
     pool.observation = observation;
     pool.blocks = cluster_is_wanted(launch) ? cluster_count(launch)
                   : observation             ? observation->blocks
@@ -488,7 +413,7 @@ static void run_launch(const struct smemkit_launch *launch, struct observation *
     pool.guards_lost = false;
     pool.fault = (struct fault){0};
     pool.running = pool.size;
-    ran = true;
+    error_ran = true;
     pool.generation++;
     fault_handler_install();
     pthread_cond_broadcast(&pool.work);
@@ -513,15 +438,15 @@ static struct fault launch_fault(const struct smemkit_launch *launch, const stru
         snprintf(fault.message, sizeof fault.message,
                  "a block took longer than SMEMKIT_WATCHDOG allows in kernel %s", launch->kernel);
     }
-    if (!memory_check_slack(last_message, sizeof last_message) && !fault.error) {
+    if (!memory_check_slack(error_message, sizeof error_message) && !fault.error) {
         fault.error = ERROR_ILLEGAL_ADDRESS;
         snprintf(fault.message, sizeof fault.message, "illegal write in kernel %s: %.500s", launch->kernel,
-                 last_message);
+                 error_message);
     }
     return fault;
 }
 
-static int run_in_pool(const struct smemkit_launch *launch, struct observation *observation)
+static int run_in_pool(const struct smemkit_launch *launch, struct observation *observation, int (*earlier)(void))
 {
     struct fault fault = {0};
     int error;
@@ -531,22 +456,27 @@ static int run_in_pool(const struct smemkit_launch *launch, struct observation *
     if (!error) {
         if (launch->grid_arrivals)
             *launch->grid_arrivals = 0;
-        run_launch(launch, observation);
+        run_launch(launch, observation, earlier);
         fault = launch_fault(launch, observation);
         if (observation && (!memory_restore_guards() || pool.guards_lost)) /* before another launch runs */
             fault = (struct fault){ERROR_LAUNCH_FAILURE,
                                    "the system refuses to protect the guard pages of a buffer again: restart the "
                                    "process, or later accesses out of bounds may go unnoticed"};
         memory_collect();
-        pool.busy = false;
+        pool.busy = pool_is_nested;
         pool.launch = NULL;
         pool.observation = NULL;
         pthread_cond_broadcast(&pool.idle);
     }
     pthread_mutex_unlock(&pool.lock);
     if (fault.error)
-        memcpy(last_message, fault.message, sizeof last_message);
+        memcpy(error_message, fault.message, sizeof error_message);
     return error ? error : smemkit_set_error(fault.error);
+}
+
+void smemkit_overtake(int (*earlier)(void))
+{
+    next_earlier = earlier;
 }
 
 int smemkit_run(const struct smemkit_launch *launch)
@@ -554,22 +484,25 @@ int smemkit_run(const struct smemkit_launch *launch)
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
     const struct observer *observer = smemkit_observer && smemkit_observer->wants() ? smemkit_observer : NULL;
     struct observation *observation = NULL;
+    int (*const earlier)(void) = next_earlier;
     int error = check_configuration(launch);
 
+    next_earlier = NULL;
     if (!error)
         error = smemkit_launch_failure(launch->kernel);
     if (error)
         return error;
-    if (launching)
-        return refuse(ERROR_LAUNCH_FAILURE,
-                      "a launch of %s inside another one of the same thread: does a signal handler call smemkit?",
-                      launch->kernel);
+    if (pool_is_launching)
+        return error_refuse(
+            ERROR_LAUNCH_FAILURE,
+            "a launch of %s inside another one of the same thread: does a signal handler call smemkit?",
+            launch->kernel);
     pthread_once(&registered, register_fork_handler);
     if (observer && !(observation = observer->begin(launch)))
-        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
-    launching = true;
-    error = run_in_pool(launch, observation);
-    launching = false;
+        return error_refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
+    pool_is_launching = true;
+    error = run_in_pool(launch, observation, earlier);
+    pool_is_launching = false;
     if (observer)
         observer->end(observation);
     return error;

@@ -119,13 +119,16 @@ struct smemkit_tensor {
     uint64_t strides[SMEMKIT_TENSOR_RANK]; /* in bytes; the first is an element */
     uint32_t shape[SMEMKIT_TENSOR_RANK];
     uint16_t box[SMEMKIT_TENSOR_RANK];
-    uint8_t rank, element; /* bytes */
-    uint8_t swizzle;       /* 0, or 1 to 3 for 32, 64, 128 bytes */
-    uint8_t fill[8];       /* an element outside the tensor */
+    uint8_t rank, element;              /* bytes */
+    uint8_t swizzle;                    /* 0, or 1 to 3 for 32, 64, 128 bytes */
+    uint8_t fill[8];                    /* an element outside the tensor */
+    uint8_t type;                       /* of its elements: the driver's CUtensorMapDataType */
+    uint8_t steps[SMEMKIT_TENSOR_RANK]; /* from one element of the box to the next; the first is 1 */
 };
 
 /* PTX's bulk copies (bulk.c): the calling thread starts one, closes a bulk group, and waits until at most `groups`
  * of its groups are incomplete, or have not read their sources. */
+typedef void smemkit_combine(void *to, const void *from, uint64_t bytes);
 struct smemkit_bulk {
     const char *instruction; /* "cp.async.bulk" */
     void *to;
@@ -134,7 +137,10 @@ struct smemkit_bulk {
     void *mbarrier;                      /* at which the bytes arrive; NULL: the copy is of a bulk group */
     const struct smemkit_tensor *tensor; /* the end in global memory, whose address is not used; NULL: none */
     int32_t at[SMEMKIT_TENSOR_RANK];     /* the box's first element */
-    void (*combine)(void *to, const void *from, uint64_t bytes); /* of a reduction; NULL: a copy */
+    smemkit_combine *combine;            /* of a reduction; NULL: a copy */
+    smemkit_combine *(*combine_of)(
+        unsigned type); /* of a reduction of a tensor: `combine`, or NULL if it is none */
+    uint64_t value[2];  /* what st.async and red.async have in registers; there `from` is NULL */
 };
 /* rank: that the instruction names, of a copy of a tensor */
 void smemkit_bulk_copy(const struct smemkit_bulk *, int rank, const void *code, const char *file, int line);

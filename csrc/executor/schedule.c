@@ -11,6 +11,7 @@
 
 #include "bulk.h"
 #include "cluster.h"
+#include "early.h"
 #include "ptx.h"
 #include "schedule.h"
 #include "wgmma.h"
@@ -133,6 +134,8 @@ int choose_next(struct worker *w)
     next = next_ready(w);
     while (next < 0 && w->in_cluster && w->exited < w->count && cluster_switch(w, true))
         next = next_ready(w);
+    if (next < 0 && w->exited < w->count && early_await(w))
+        next = next_ready(w);
     if (next < 0 && w->exited < w->count)
         next = wake_without_init(w);
     if (next < 0 && w->exited < w->count)
@@ -236,6 +239,7 @@ void worker_yield(struct worker *w)
         worker_leave(w);
     if (w->in_cluster && ++w->cluster_turns % TURNS_PER_BLOCK == 0)
         cluster_switch(w, false);
+    early_turn(w);
     yield_to_next(w);
 }
 

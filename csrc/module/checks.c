@@ -135,23 +135,24 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N}",
+        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N,s:I}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
-        location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
-        TRIPLE(fault->other_block), "threads", fault->threads, "thread", TRIPLE(fault->thread[0]), "other_thread",
-        TRIPLE(fault->thread[1]), "access", accesses[fault->access], "other_access", accesses[fault->other_access],
-        "space", spaces[fault->space], "variable", text(fault->variable), "offset",
-        (unsigned long long)fault->offset, "extent", (unsigned long long)fault->extent, "element", fault->element,
-        "dims", TRIPLE(fault->dims), "rank", fault->rank, "argument", fault->argument, "size", fault->size,
-        "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "reach",
-        (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "copy",
-        PyBool_FromLong(fault->copy), "other_copy", PyBool_FromLong(fault->other_copy), "doubtful",
-        PyBool_FromLong(fault->doubtful), "incoherent", PyBool_FromLong(fault->incoherent), "unwaited",
-        PyBool_FromLong(fault->unwaited), "waited", PyBool_FromLong(fault->waited), "pass",
-        pass_tuple(&fault->pass), "multiplies", PyBool_FromLong(fault->multiplies), "other_multiplies",
-        PyBool_FromLong(fault->other_multiplies), "registers", registers[fault->registers], "count",
-        (unsigned long long)fault->count, "message", text(fault->message));
+        location_tuple(fault->other_trace ? fault->other_trace : trace, &fault->other), "block",
+        TRIPLE(fault->block), "other_block", TRIPLE(fault->other_block), "threads", fault->threads, "thread",
+        TRIPLE(fault->thread[0]), "other_thread", TRIPLE(fault->thread[1]), "access", accesses[fault->access],
+        "other_access", accesses[fault->other_access], "space", spaces[fault->space], "variable",
+        text(fault->variable), "offset", (unsigned long long)fault->offset, "extent",
+        (unsigned long long)fault->extent, "element", fault->element, "dims", TRIPLE(fault->dims), "rank",
+        fault->rank, "argument", fault->argument, "size", fault->size, "before", PyBool_FromLong(fault->before),
+        "lead", (unsigned long long)fault->bytes_before, "reach", (unsigned long long)fault->reach, "async",
+        PyBool_FromLong(fault->async), "copy", PyBool_FromLong(fault->copy), "other_copy",
+        PyBool_FromLong(fault->other_copy), "doubtful", PyBool_FromLong(fault->doubtful), "incoherent",
+        PyBool_FromLong(fault->incoherent), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
+        PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "multiplies",
+        PyBool_FromLong(fault->multiplies), "other_multiplies", PyBool_FromLong(fault->other_multiplies),
+        "registers", registers[fault->registers], "count", (unsigned long long)fault->count, "message",
+        text(fault->message), "launches_before", fault->launches_before);
 }
 
 static PyObject *example_tuple(const struct site *site)
@@ -200,6 +201,21 @@ static bool append(PyObject *list, PyObject *item)
     return ok;
 }
 
+/* The waits for mbarriers: (file, line, passed, idle) of each line. */
+static PyObject *waits_list(const struct trace *trace)
+{
+    PyObject *list = PyList_New(0);
+
+    for (int i = 0; list && i < trace->waits.count; i++) {
+        const struct wait_count *one = &trace->waits.lines[i];
+
+        if (!append(list, Py_BuildValue("(siKK)", one->file, one->line, (unsigned long long)one->passed,
+                                        (unsigned long long)one->idle)))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyObject *trace_dict(const struct trace *trace)
 {
     PyObject *sites = PyList_New(0), *faults = PyList_New(0);
@@ -215,13 +231,15 @@ static PyObject *trace_dict(const struct trace *trace)
         Py_XDECREF(faults);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K,s:N}", "kernel",
-                         text(trace->kernel), "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
-                         TRIPLE(trace->block), "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
-                         (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks,
-                         "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more,
-                         "barriers", (unsigned long long)trace->barriers, "asynchronous",
-                         PyBool_FromLong(trace->asynchronous));
+    return Py_BuildValue(
+        "{s:N,s:s,s:(III),s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K,s:N,s:N,s:K,s:K}", "kernel",
+        text(trace->kernel), "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
+        TRIPLE(trace->block), "cluster", TRIPLE(trace->cluster), "shared_bytes", (Py_ssize_t)trace->shared_bytes,
+        "blocks_checked", (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks,
+        "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more, "barriers",
+        (unsigned long long)trace->barriers, "asynchronous", PyBool_FromLong(trace->asynchronous), "waits",
+        waits_list(trace), "copies_in_flight", (unsigned long long)trace->most_flying.copies, "bytes_in_flight",
+        (unsigned long long)trace->most_flying.bytes);
 }
 
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -262,6 +280,23 @@ PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count
         check.first = next;
     }
     return launches;
+}
+
+PyObject *core_chain_launch(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct checking *check = current_scope()->checking;
+    bool overtakes;
+
+    (void)module;
+    if (!read_count("chain_launch", count, 1) || !read_flag(args[0], "overtakes", &overtakes))
+        return NULL;
+    if (!check) {
+        PyErr_SetString(PyExc_RuntimeError, "chain_launch: outside of a check");
+        return NULL;
+    }
+    check->overtakes = overtakes;
+    check->chained = true;
+    Py_RETURN_NONE;
 }
 
 PyObject *core_load_checked(PyObject *module, PyObject *path)

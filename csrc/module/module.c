@@ -29,6 +29,7 @@ static PyMethodDef methods[] = {
     FAST(convert),
     FAST(wavefronts),
     FAST(checked),
+    FAST(chain_launch),
     FAST(timed),
     FAST(dry_run),
     FAST(mark),

@@ -19,6 +19,7 @@ PyObject *core_close(PyObject *module, PyObject *unused);
 
 PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_chain_launch(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_dry_run(PyObject *module, PyObject *const *args, Py_ssize_t count);
 

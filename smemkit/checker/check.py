@@ -20,7 +20,7 @@ import numpy as np
 from smemkit import _core, ops
 from smemkit.checker.allowances import accept, read_allowances
 from smemkit.checker.faults import Fault
-from smemkit.checker.findings import launch_report
+from smemkit.checker.findings import launch_reports
 from smemkit.checker.launches import LaunchReport
 from smemkit.checker.report import Report
 from smemkit.cuda_source.lexer import mask
@@ -50,15 +50,15 @@ def check(
 
     Parameters
     ----------
-    target : function or Launch
+    target : function, Launch or Chain
         An operation of smemkit, such as `smemkit.transpose`; or a kernel with its launch, ``kernel[grid, block]``,
-        see `smemkit.Kernel`.
+        see `smemkit.Kernel`; or several launches that may overlap, see `smemkit.chain`.
     *args
         The arguments of the call. A check works on copies: the arrays do not change.
     blocks : {"auto", "all"} or int
         The blocks of each launch to check: all, or this many, which are the first, the last and others between
-        them with their neighbours. "auto" means all blocks if they cooperate through atomics or fences, otherwise
-        16.
+        them with their neighbours. "auto" means all blocks of a chain and of those that cooperate through atomics
+        or fences, otherwise 16.
     schedule : {"serial", "lockstep", "random"}
         The order in which the threads of a block run. "serial": each runs up to its next barrier. "lockstep": all
         advance by one access at a time, as code for GPUs older than Volta expects of a warp. "random": any order,
@@ -108,10 +108,15 @@ def check(
     if hasattr(target, "_checked_call"):
         if keywords:
             raise TypeError(f"{next(iter(keywords))}: a launch of a kernel takes no options of an operation")
-        kernel = target.kernel
-        sources = dict(kernel.sources)
-        if blocks == "auto" and any(_INTER_BLOCK_SYNC.search(mask(text)) for text in sources.values()):
+        kernels = target.kernels
+        texts = _displayed_sources(kernels)
+        sources = {name: text for own in texts for name, text in own.items()}
+        is_chain = len(kernels) > 1  # a block may use what any block of another launch has written
+        if blocks == "auto" and (
+            is_chain or any(_INTER_BLOCK_SYNC.search(mask(text)) for text in sources.values())
+        ):
             block_count = 0
+        scalars = [_scalars(kernel, own) for kernel, own in zip(kernels, _own_args(target, args), strict=True)]
 
         def run() -> None:
             target._checked_call(*args)
@@ -124,21 +129,21 @@ def check(
         def run() -> None:
             (bound.pop() if bound else _bind_operation(target, args, keywords))()
 
-        kernel, sources = None, {}
+        kernels, texts, sources, scalars = (), (), {}, []
         all_blocks_rows = _inter_block_rows() if blocks == "auto" else 0
     else:
         raise TypeError(
-            f"target: expected an operation of smemkit or kernel[grid, block], got {_describe(target)}"
+            "target: expected an operation of smemkit, kernel[grid, block] or a chain of launches, got "
+            f"{_describe(target)}"
         )
     allowances = read_allowances(sources)
     begin = time.perf_counter()
     _load_checked_kernels()
-    scalars = _scalars(kernel, args)
     runs: list[tuple[LaunchReport, ...]] = []
     for order in ("early", "late") if completion == "both" else (completion,):
         settings = (_SCHEDULES.index(schedule), int(seed), all_blocks_rows, _COMPLETIONS.index(order))
         launches = _core.checked(run, block_count, *settings)
-        reports = (launch_report(launch, kernel, sources, scalars) for launch in launches)
+        reports = launch_reports(launches, kernels, texts, scalars)
         runs.append(tuple(accept(report, allowances) for report in reports))
         if not any(launch["asynchronous"] for launch in launches):
             break
@@ -168,6 +173,28 @@ def _joined(faults: Sequence[Fault], others: Sequence[Fault]) -> tuple[Fault, ..
 
 def _identity(fault: Fault) -> tuple[Any, ...]:
     return fault.kind, fault.hazard, fault.file, fault.line, fault.other_line
+
+
+def _displayed_sources(kernels: Sequence[Any]) -> tuple[dict[str, str], ...]:
+    """The sources of each kernel by the names that messages use. Two files of one name get their kernels' too."""
+    known: dict[str, str] = {}
+    found = []
+    for kernel in kernels:
+        own = {}
+        for name, text in kernel.sources.items():
+            shown = name if known.get(name, text) == text else f"{kernel.name}/{name}"
+            known[shown] = own[shown] = text
+        found.append(own)
+    return tuple(found)
+
+
+def _own_args(target: Any, args: Sequence[Any]) -> list[Sequence[Any]]:
+    """The arguments of each launch of a target."""
+    if not hasattr(target, "launches"):
+        return [args]
+    if args:
+        raise TypeError("args: a chain of launches takes no arguments, for its launches are bound to theirs")
+    return [one.args for one in target.launches]
 
 
 def _scalars(kernel: Any, args: Sequence[Any]) -> dict[str, int]:

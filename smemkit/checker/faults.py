@@ -153,6 +153,8 @@ def _meaning(fault: Fault) -> str:
         meaning = _RACE_MEANINGS["same value" if fault._same_value else fault.hazard]
         is_copy = "asynchronous copy" in fault.message and fault.hazard != "proxy"
         is_incoherent = "a non-coherent load" in fault.message
+        if "griddepcontrol.wait" in fault.message:
+            return f"{meaning} {_EARLY_RULE}"
         return _INCOHERENT_RULE if is_incoherent else f"{meaning} {_COPY_RULE}" if is_copy else meaning
     meaning = _FAULT_TEXTS.get(fault.kind, ("", ""))[0]
     return _BARRIER_MEANINGS.get(fault.cause, meaning) if fault.kind == "barrier" else meaning
@@ -173,6 +175,10 @@ _COPY_RULE = (
     "The bytes of an asynchronous copy belong to it until its thread has waited for it, and to other threads only "
     "after a barrier or an mbarrier's phase as well (PTX ISA, cp.async.wait_group, cp.async.bulk, "
     "mbarrier.try_wait)."
+)
+_EARLY_RULE = (
+    "A launch with programmatic stream serialisation may begin before the one before it has ended, and sees what "
+    "that one has written only after griddepcontrol.wait (PTX ISA, griddepcontrol)."
 )
 _RACE_MEANINGS = {
     "RAW": "RAW, read after write: nothing makes the reader wait for the writer, so it may get the old value.",

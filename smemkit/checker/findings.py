@@ -11,23 +11,35 @@ from typing import Any
 from smemkit.checker.evidence import Evidence, Launch
 from smemkit.checker.faults import Fault
 from smemkit.checker.fixes import fixed
-from smemkit.checker.launches import LaunchReport
+from smemkit.checker.launches import LaunchReport, WaitReport
 from smemkit.checker.lines import LineReport
 from smemkit.checker.source_lines import LaunchSource
 
-__all__ = ["launch_report"]
+__all__ = ["launch_reports"]
 
 _PIPELINE_WAIT = re.compile(r"\b(?:producer_acquire|consumer_wait(?:_prior|_for|_until)?)\b")
 _VERB_PRESENT = {"load": "reads", "store": "writes", "atomic": "updates atomically"}
 _VERB_PAST = {"load": "read", "store": "wrote", "atomic": "updated atomically"}
 
 
-def launch_report(
-    launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str], scalars: Mapping[str, int] | None = None
-) -> LaunchReport:
-    """The report of one launch; `kernel` is the `smemkit.Kernel`, or None for an operation's launch. `scalars` are
-    the kernel's integer arguments by name."""
-    source = LaunchSource(launch, kernel, sources)
+def launch_reports(
+    launches: Sequence[Mapping[str, Any]],
+    kernels: Sequence[Any],
+    sources: Sequence[Mapping[str, str]],
+    scalars: Sequence[Mapping[str, int]],
+) -> list[LaunchReport]:
+    """The reports of launches: each of its `smemkit.Kernel`, with the sources and the integer arguments of that by
+    name; or all of an operation, which has no kernels."""
+    reports, earlier = [], []
+    for number, launch in enumerate(launches):
+        kernel, texts, own = (kernels[number], sources[number], scalars[number]) if kernels else (None, {}, {})
+        source = LaunchSource(launch, kernel, texts, earlier)
+        reports.append(_launch_report(launch, source, own))
+        earlier = [source, *earlier] if kernels else []
+    return reports
+
+
+def _launch_report(launch: Mapping[str, Any], source: LaunchSource, scalars: Mapping[str, int]) -> LaunchReport:
     checked, blocks = launch["blocks_checked"], launch["blocks"]
     notes = []
     if checked < blocks:
@@ -44,10 +56,23 @@ def launch_report(
         checked,
         blocks,
         _line_reports(launch, source),
-        _fault_reports(launch, source, scalars or {}),
+        _fault_reports(launch, source, scalars),
         tuple(notes),
         barriers=launch["barriers"],
+        cluster=launch["cluster"] if any(launch["cluster"]) else None,
+        copies_in_flight=launch["copies_in_flight"],
+        bytes_in_flight=launch["bytes_in_flight"],
+        waits=_wait_reports(launch, source),
     )
+
+
+def _wait_reports(launch: Mapping[str, Any], source: LaunchSource) -> tuple[WaitReport, ...]:
+    """The waits for mbarriers, by line."""
+    found = []
+    for file, line, passed, idle in launch["waits"]:
+        at = source.location(((), file, line))
+        found.append(WaitReport(*at, source.text(*at), passed, idle))
+    return tuple(sorted(found, key=lambda wait: (wait.file, wait.line)))
 
 
 def _line_reports(launch: Mapping[str, Any], source: LaunchSource) -> tuple[LineReport, ...]:
@@ -85,7 +110,7 @@ def _fault_reports(
     racy = {
         (*source.location(fault[key]), fault["variable"])
         for fault in faults
-        if fault["kind"] == "race"
+        if fault["kind"] == "race" and not fault["launches_before"]
         for key in ("location", "other")
     }
     found = [_evidence(fault, source) for fault in faults]
@@ -118,9 +143,10 @@ def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
     """A fault of the extension in the words of a report."""
     if fault["pass"] and _PIPELINE_WAIT.search(source.text(*source.location(((), *fault["pass"][:2])))):
         fault = {**fault, "pass": None}  # the library waits for the right phase
-    (file, line), (other_file, other_line) = source.location(fault["location"]), source.location(fault["other"])
-    frames, other_frames = source.frames(fault["location"]), source.frames(fault["other"])
-    between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]
+    other = source.of_launch(fault["launches_before"])
+    (file, line), (other_file, other_line) = source.location(fault["location"]), other.location(fault["other"])
+    frames, other_frames = source.frames(fault["location"]), other.frames(fault["other"])
+    between_blocks = fault["kind"] == "race" and (fault["block"] != fault["other_block"] or other is not source)
     message = _fault_message(fault, source, other_line) + _callers(frames, file, line)
     if other_frames != frames:
         message += _callers(other_frames, other_file, other_line)
@@ -222,6 +248,8 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         verb = _VERB_PRESENT[fault["access"]]
         if fault["registers"]:
             return _register_message(fault, here, verb, other_line)
+        if fault["launches_before"]:
+            return _early_message(fault, source, what, other_line)
         if fault["multiplies"]:
             here = f"the wgmma.mma_async that {here} executes"
         elif fault["copy"] or fault["hazard"] == "proxy":
@@ -257,6 +285,25 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         verb = _VERB_PRESENT[fault["access"]]
         return f"{here} {verb} {size} bytes at {what}, which is not a multiple of {size} bytes"
     return f"{here} {_out_of_bounds_message(fault, source, what)}"
+
+
+def _early_message(fault: Mapping[str, Any], source: LaunchSource, what: str, other_line: int) -> str:
+    """An access of a launch that may be before the end of an earlier launch."""
+    before = fault["launches_before"]
+    which = (
+        f"the launch before, {source.of_launch(1).name},"
+        if before == 1
+        else (f"{source.of_launch(before).name}, {before} launches before,")
+    )
+    here, other = (_format_thread(fault[f"{key}thread"], fault[f"{key}block"]) for key in ("", "other_"))
+    here = f"an asynchronous copy that {here} starts" if fault["copy"] else here
+    waited = (
+        "may still run, for no griddepcontrol.wait of this launch comes before"
+        if before == 1
+        else "may still run: the launch after it has ended without griddepcontrol.wait, or this one has not waited"
+    )
+    verb, past = _VERB_PRESENT[fault["access"]], _VERB_PAST[fault["other_access"]]
+    return f"{here} {verb} {what}, which {other} of {which} {past} at line {other_line}: that launch {waited}"
 
 
 def _passed_wait(fault: Mapping[str, Any]) -> str:

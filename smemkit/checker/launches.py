@@ -13,7 +13,9 @@ from smemkit.measure.formats import format_average, format_count, format_dimensi
 __all__ = [
     "COUNTS_NOTE",
     "LaunchReport",
+    "WaitReport",
     "as_sentence",
+    "asynchronous_facts",
     "group_by_line",
     "headline",
     "knock_on_text",
@@ -23,6 +25,27 @@ __all__ = [
 
 COUNTS_NOTE = "Counts are as written in the source: the compiler may merge accesses."
 NO_ACCESS_TEXT = "no access to shared or global memory was counted"
+
+
+@dataclass(frozen=True)
+class WaitReport:
+    """The waits for mbarriers at one line, over the checked blocks.
+
+    Attributes
+    ----------
+    file, line, text
+    passed : int
+        Waits that found their phase complete.
+    idle : int
+        Tries that found it incomplete: a thread that polls makes one per turn, so they are its idle steps in the
+        executor, not a time. Lines are to be compared within one report.
+    """
+
+    file: str
+    line: int
+    text: str
+    passed: int
+    idle: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +69,13 @@ class LaunchReport:
     barriers : int
         Barriers of whole blocks, such as `__syncthreads`, that the checked blocks completed: a block of 256
         threads that meets once counts as 1.
+    cluster : tuple of int or None
+        The blocks of a cluster; None for a launch without clusters.
+    copies_in_flight, bytes_in_flight : int
+        The most bulk copies, and the most bytes of them, that a block had started and not yet waited for: of a
+        pipeline, the stages that are filled ahead. What a copy multicasts counts once per receiving block.
+    waits : tuple of WaitReport
+        The waits for mbarriers, by line: which side of a pipeline waits for the other.
     """
 
     kernel: str
@@ -59,6 +89,10 @@ class LaunchReport:
     notes: tuple[str, ...] = ()
     allowed: tuple[Fault, ...] = ()
     barriers: int = 0
+    cluster: Index | None = None
+    copies_in_flight: int = 0
+    bytes_in_flight: int = 0
+    waits: tuple[WaitReport, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -146,9 +180,23 @@ def knock_on_text(fault: Fault) -> str:
 def launch_facts(launch: LaunchReport) -> str:
     """The shape of a launch: "grid 4, block 256, 1,024 bytes of shared memory"."""
     facts = [f"grid {format_dimensions(launch.grid)}", f"block {format_dimensions(launch.block)}"]
+    if launch.cluster:
+        facts.append(f"cluster {format_dimensions(launch.cluster)}")
     if launch.shared_bytes:
         facts.append(f"{pluralize(launch.shared_bytes, 'byte')} of shared memory")
     return ", ".join(facts)
+
+
+def asynchronous_facts(launch: LaunchReport) -> list[str]:
+    """The copies in flight, and the waits, those with the most idle steps first: a line each."""
+    facts = []
+    if launch.copies_in_flight:
+        copies = pluralize(launch.copies_in_flight, "bulk copy", "bulk copies")
+        facts.append(f"at most {copies} of {pluralize(launch.bytes_in_flight, 'byte')} in flight per block")
+    for wait in sorted(launch.waits, key=lambda wait: -wait.idle):
+        idle = f"{pluralize(wait.idle, 'idle step')}, {pluralize(wait.passed, 'wait')} passed"
+        facts.append(f"{wait.file}:{wait.line}: {idle}: {wait.text}")
+    return facts
 
 
 def group_by_line(lines: Iterable[LineReport]) -> dict[tuple[str, int], list[LineReport]]:

@@ -30,6 +30,7 @@ from smemkit.checker.copy_fixes import (
     needs_a_wait,
     shared_pipeline,
 )
+from smemkit.checker.early_fixes import fix_early_access
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import AccessPair, Evidence, Launch, all_pairs
 from smemkit.checker.faults import Fault, between_blocks, race_advice
@@ -66,7 +67,8 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         levels = all_pairs(launch, evidence)
         leaf = levels[0] if levels else None
         special = (
-            fix_cluster(evidence)
+            fix_early_access(launch, evidence)
+            or fix_cluster(evidence)
             or fix_wgmma(evidence)
             or fix_read_only_load(launch, evidence)
             or fix_bulk_copy(evidence, leaf)

@@ -110,6 +110,7 @@ class Report(str):
         for launch in self.launches:
             entry = _plain(launch)
             entry["lines"] = [_plain(line) | {"advice": line.advice} for line in launch.lines]
+            entry["waits"] = [_plain(wait) for wait in launch.waits]
             for name in "faults", "allowed":
                 entry[name] = [_plain_fault(fault) for fault in getattr(launch, name)]
             launches.append(entry)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -105,10 +105,23 @@ def _line_table(library: str) -> _LineTable:
 class LaunchSource:
     """The source files of a launch, by the names that messages use, and its parameters' names."""
 
-    def __init__(self, launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        launch: Mapping[str, Any],
+        kernel: Any,
+        sources: Mapping[str, str],
+        earlier: Sequence[LaunchSource] = (),
+    ) -> None:
+        self.name = re.split(r"[<(]", launch["kernel"])[0]
+        self._library = launch["library"]
+        self.earlier = earlier  # of the launches before that this one may overlap, the last one first
         chains = [site["chain"] for site in launch["sites"]]
-        chains += [fault[key][0] for fault in launch["faults"] for key in ("location", "other")]
-        self.lines = _line_table(launch["library"]).look_up({address for chain in chains for address in chain})
+        chains += [fault["location"][0] for fault in launch["faults"]]
+        self.lines: dict[int, tuple[str, int]] = {}
+        self._look_up(chains)
+        for before in {fault["launches_before"] for fault in launch["faults"]}:
+            faults = [fault for fault in launch["faults"] if fault["launches_before"] == before]
+            self.of_launch(before)._look_up([fault["other"][0] for fault in faults])
         self.texts = dict(sources)
         self.kernel = kernel
         self.parameters = kernel.parameters if kernel is not None else ()
@@ -120,6 +133,13 @@ class LaunchSource:
                 self.texts[file] = text
                 if not self.parameters:
                     self.parameters = _parameter_names(text, function)
+
+    def _look_up(self, chains: Sequence[Sequence[int]]) -> None:
+        self.lines |= _line_table(self._library).look_up({address for chain in chains for address in chain})
+
+    def of_launch(self, before: int) -> LaunchSource:
+        """The sources of the launch so many before this one; 0: its own."""
+        return self.earlier[before - 1] if before else self
 
     def location(self, location: tuple[tuple[int, ...], str | None, int]) -> tuple[str, int]:
         """File and line of a location that the executor reported, or of a call stack: its innermost entry in the

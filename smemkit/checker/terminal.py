@@ -15,6 +15,7 @@ from smemkit.checker.launches import (
     NO_ACCESS_TEXT,
     LaunchReport,
     as_sentence,
+    asynchronous_facts,
     group_by_line,
     headline,
     knock_on_text,
@@ -144,6 +145,8 @@ _COLUMNS = (
 def _launch_lines(launch: LaunchReport, which: str, sources: SourceFiles) -> Iterator[str]:
     yield from _wrap(which + launch.kernel, "", "  ")
     yield from _wrap("; ".join([launch_facts(launch), *launch.remarks]), "  ", "  ")
+    for fact in asynchronous_facts(launch):
+        yield from _wrap(fact, "  ", "    ")
     groups = group_by_line(launch.lines)
     if not groups:
         yield "  " + NO_ACCESS_TEXT

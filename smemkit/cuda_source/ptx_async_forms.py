@@ -158,6 +158,42 @@ ASYNC_FORMS = {
             "@copy_tensor_out<$initial_rank>($a, $v, $b)",
         ),
         (
+            "cp reduce async bulk tensor rank=1d|2d|3d|4d|5d global shared::cta op=add|min|max|inc|dec|and|or|xor tile?"
+            " bulk_group L2::cache_hint?",
+            "[a;v], [b:shared], e?0",
+            "@reduce_tensor<$initial_rank>($a, $v, $b, @${op}_op())",
+        ),
+        (
+            "st async weak? shared::cluster TX type=b32|u32|s32|f32|b64|u64|s64|f64",
+            "[a:shared], b, [c:shared]",
+            "@store_async<@$type>($a, $b, $c)",
+        ),
+        (
+            "st async weak? shared::cluster TX v2|v4 type=b32|u32|s32|f32|b64|u64|s64|f64",
+            "[a:shared], {b}, [c:shared]",
+            "@store_async_vector<@$type>($a, $b, $c)",
+        ),
+        (
+            "red async relaxed cluster shared::cluster? TX shared::cluster? op=inc|dec type=u32",
+            "[a:shared], b, [c:shared]",
+            "@reduce_async<@$type>($a, @${op}_op(), $b, $c)",
+        ),
+        (
+            "red async relaxed cluster shared::cluster? TX shared::cluster? op=min|max type=u32|s32",
+            "[a:shared], b, [c:shared]",
+            "@reduce_async<@$type>($a, @${op}_op(), $b, $c)",
+        ),
+        (
+            "red async relaxed cluster shared::cluster? TX shared::cluster? op=add type=u32|s32|u64",
+            "[a:shared], b, [c:shared]",
+            "@reduce_async<@$type>($a, @${op}_op(), $b, $c)",
+        ),
+        (
+            "red async relaxed cluster shared::cluster? TX shared::cluster? op=and|or|xor type=b32",
+            "[a:shared], b, [c:shared]",
+            "@reduce_async<@$type>($a, @${op}_op(), $b, $c)",
+        ),
+        (
             "cp async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global tile? L2::cache_hint?",
             "[a;v], e?0",
             "(void)$a, (void)$v",

@@ -417,7 +417,8 @@ _FORMS = {
         ("brkpt", "", "__brkpt()"),
         ("exit", "", "smemkit_exit()"),
         ("pmevent mask?", "a", "(void)$a"),
-        ("griddepcontrol launch_dependents|wait", "", "(void)0"),
+        ("griddepcontrol launch_dependents", "", "(void)0"),
+        ("griddepcontrol wait", "", "cudaGridDependencySynchronize()"),
     ],
     "matrix": [
         (

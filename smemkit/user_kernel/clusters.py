@@ -8,34 +8,34 @@ import re
 from smemkit.cuda_source.overloads import template_name
 from smemkit.cuda_source.scanner import DeviceCode
 
-__all__ = ["MAX_CLUSTER", "cluster_of_launch", "declared_cluster"]
+__all__ = ["MAX_CLUSTER", "cluster_expressions", "cluster_of_launch"]
 
 MAX_CLUSTER = 16  # blocks
-_DIMS = re.compile(r"\b__cluster_dims__\s*\(([^()]*)\)")
+_DIMS = re.compile(r"\b__cluster_dims__\s*(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))")
 Dimensions = tuple[int, int, int]
 
 
-def declared_cluster(code: DeviceCode, kernel: str) -> Dimensions | None:
-    """The cluster of a kernel's ``__cluster_dims__``; None if it has none.
+def cluster_expressions(code: DeviceCode, kernel: str) -> str | None:
+    """What a kernel's ``__cluster_dims__`` has between its parentheses; None if it has none.
 
     Raises
     ------
     ValueError
-        Its numbers are not literals.
+        Its numbers are parameters of its template.
     """
     name = template_name(kernel)
     for outline in code.outlines:
         found = _DIMS.search(code.text, outline.start, outline.end) if outline.kernel == name else None
         if not found:
             continue
-        words = [word.strip() for word in found[1].split(",")]
-        if not all(re.fullmatch(r"[1-9]\d*[uU]?", word) for word in words):
+        text = found[1][1:-1].strip()
+        template = next((function.template for function in code.functions if function.name == name), None)
+        if template and set(re.findall(r"[A-Za-z_]\w*", text)) & set(re.findall(r"[A-Za-z_]\w*", template)):
             raise ValueError(
-                f"{kernel}: expected numbers in __cluster_dims__({found[1]}) for a launch on the CPU device; "
-                "or leave it out and give the launch a cluster"
+                f"{kernel}: expected no parameters of its template in __cluster_dims__({text}) on the CPU device; "
+                "leave it out, and give the launch a cluster"
             )
-        numbers = [int(word.rstrip("uU")) for word in words]
-        return tuple([*numbers, 1, 1][:3])
+        return text
     return None
 
 

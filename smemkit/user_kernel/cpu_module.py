@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from smemkit import _core
 from smemkit._core import CompileError, Error, OutOfMemoryError
@@ -18,6 +19,7 @@ from smemkit.cuda_source.includes import line_marker
 from smemkit.cuda_source.overloads import alias, base_name, signature, template_name
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel import cccl
+from smemkit.user_kernel.clusters import cluster_expressions
 from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
 from smemkit.user_kernel.cpu_texture import cpu_texture
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
@@ -144,6 +146,14 @@ class CpuModule:
         fields = (ctypes.c_longlong * (1 + DESCRIPTION_FIELDS * count)).in_dll(self._library, symbol)
         return [fields[1 + DESCRIPTION_FIELDS * i : 1 + DESCRIPTION_FIELDS * (i + 1)] for i in range(count)]
 
+    def cluster(self, kernel: str) -> tuple[int, int, int] | None:
+        """The blocks of a cluster that the kernel's __cluster_dims__ names."""
+        if cluster_expressions(self._code, kernel) is None:
+            return None
+        symbol = f"smemkit_cluster_{self._kernel_numbers[kernel]}"
+        x, y, z = (ctypes.c_uint * 3).in_dll(self._library, symbol)
+        return x, y or 1, z or 1
+
     def launch(
         self,
         kernel: str,
@@ -174,6 +184,20 @@ class CpuModule:
             message = _executor.smemkit_last_message().decode(errors="replace")
             raise (OutOfMemoryError if error == _CUDA_ERROR_MEMORY_ALLOCATION else Error)(message)
 
+    def launch_chain(
+        self, launches: Sequence[tuple[Any, Any]], *, overlap: bool, checked: bool, **options: Any
+    ) -> None:
+        """Runs launches, each with the addresses of its arguments, one after the other. With `overlap` each begins
+        before the one before it has run; in a check, which has its own way to find that, it may do so."""
+        del options["stream"], options["array_streams"]
+        if checked or not overlap:
+            for number, (one, addresses) in enumerate(launches):
+                if checked:
+                    _core.chain_launch(overlap and number > 0)
+                one.launch(addresses, **options)
+        else:
+            _launch_early(launches, options)
+
     def read(self, variable: str) -> bytes:
         """The bytes of a variable."""
         return ctypes.string_at(self._addresses[variable], self.variables[variable].total_bytes)
@@ -181,6 +205,35 @@ class CpuModule:
     def write(self, variable: str, content: bytes) -> None:
         """Sets the bytes of a variable."""
         ctypes.memmove(self._addresses[variable], content, len(content))
+
+
+_Earlier = ctypes.CFUNCTYPE(ctypes.c_int)
+
+
+def _launch_early(launches: Sequence[tuple[Any, Any]], options: dict[str, Any]) -> None:
+    """Runs the last of these launches, which begins first, and lets the executor call for those before it."""
+    *others, (last, addresses) = launches
+    errors: list[BaseException] = []
+
+    def run_others() -> int:
+        try:
+            _launch_early(others, options)
+        except BaseException as error:
+            errors.append(error)
+            return _CUDA_ERROR_UNKNOWN
+        return 0
+
+    earlier = _Earlier(run_others)
+    if others:
+        _executor.smemkit_overtake(earlier)
+    try:
+        last.launch(addresses, **options)
+    except BaseException:
+        if errors:
+            raise errors[0] from None
+        raise
+    finally:
+        _executor.smemkit_overtake(None)
 
 
 def _includes_cuda_std(code: DeviceCode) -> bool:
@@ -219,6 +272,7 @@ def _translation_unit(
         before, expression = alias(kernel + types, number)
         entry = f"{line}{before}SMEMKIT_ENTRY({number}, {expression})"
         base = template_name(kernel)
+        entry += _cluster_symbol(code, kernel, number)
         entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
@@ -234,6 +288,19 @@ def _translation_unit(
     own_printf = "#undef printf\n" if any(base_name(name) == "printf" for name in known) else ""
     before = f"{CPU_PRELUDE}{own_printf}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
+
+
+def _cluster_symbol(code: DeviceCode, kernel: str, number: int) -> str:
+    """The variable that holds a kernel's __cluster_dims__, whose names the compiler knows."""
+    try:
+        expressions = cluster_expressions(code, kernel)
+    except ValueError:  # told when it is launched
+        expressions = None
+    if expressions is None:
+        return ""
+    spaces = base_name(template_name(kernel)).split("::")[:-1]
+    before = "".join(f"namespace {space} {{ " for space in spaces)
+    return f"\n{before}SMEMKIT_CLUSTER({number}, {expressions}){' }' * len(spaces)}"
 
 
 _initial_contents: dict[tuple[Path, str], bytes] = {}  # of libraries that are loaded once, with their variables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ _DEVICE_HEADERS = re.compile(
     r"(?:cuda_(?:fp\w+|bf16|pipeline\w*|awbarrier\w*)|cooperative_groups\w*|mma|math_constants|curand\w*)\.h"
     r"|(?:cooperative_groups|cuda|nv|cub|thrust|cute|cutlass)/.*"
 )
+_PORTABLE_CLUSTER = 8  # blocks: larger ones need a function attribute
 _NVRTC_PRELUDE = """
 namespace std {}
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
@@ -185,6 +187,14 @@ class GpuModule:
         """The fields of each parameter; None if an #if excludes the kernel."""
         return self._signatures[kernel]
 
+    def cluster(self, kernel: str) -> tuple[int, int, int] | None:
+        """The blocks of a cluster that the kernel's __cluster_dims__ names."""
+        names, found = driver.CUfunction_attribute, []
+        for axis in ("WIDTH", "HEIGHT", "DEPTH"):
+            name = getattr(names, f"CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_{axis}")
+            found.append(_raise_on_error(driver.cuFuncGetAttribute(name, self._functions[kernel])))
+        return tuple(found) if all(found) else None
+
     def texture_object(self, texture: Texture, address: int) -> tuple[int, Callable[[], None]]:
         """The handle of a texture of an array at an address, and what releases it when all launches have ended."""
         with self._current_context():
@@ -218,23 +228,84 @@ class GpuModule:
         stream: Any,
         array_streams: set[int],
         carveout,
+        cluster=None,
         **_ignored,
     ) -> None:
         """Launches the kernel on the stream. `arguments` is a ctypes array with the address of each argument's
-        value; `array_streams` are the owning streams of the arrays among them."""
-        function, handle = self._functions[kernel], self._stream_handle(stream)
-        attributes = driver.CUfunction_attribute
-        start = driver.cuLaunchCooperativeKernel if self._is_cooperative else driver.cuLaunchKernel
+        value; `array_streams` are the owning streams of the arrays among them; `cluster`: the blocks of a cluster,
+        or None for those of the kernel."""
+        handle = self._stream_handle(stream)
         with self._current_context(), _ordered_after(handle, array_streams):
-            if shared_bytes > 48 * 1024:
-                most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                _raise_on_error(driver.cuFuncSetAttribute(function, most, shared_bytes))
-            share = attributes.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-            _raise_on_error(driver.cuFuncSetAttribute(function, share, -1 if carveout is None else carveout))
-            more = () if self._is_cooperative else (0,)
-            _raise_on_error(
-                start(function, *grid, *block, shared_bytes, handle, ctypes.addressof(arguments), *more)
-            )
+            self._start(kernel, grid, block, shared_bytes, arguments, handle, carveout, cluster, overlaps=False)
+
+    def launch_chain(
+        self,
+        launches: Sequence[tuple[Any, Any]],
+        *,
+        overlap: bool,
+        stream: Any,
+        array_streams: set[int],
+        **_ignored: Any,
+    ) -> None:
+        """Launches kernels on one stream, each with the addresses of its arguments. With `overlap` each but the
+        first may begin before the one before it has ended."""
+        handle = self._stream_handle(stream)
+        with self._current_context(), _ordered_after(handle, array_streams):
+            for number, (one, addresses) in enumerate(launches):
+                one.module._start(
+                    one.kernel.name,
+                    one.of.grid,
+                    one.of.block,
+                    one.of.shared_bytes,
+                    addresses,
+                    handle,
+                    one.kernel.carveout,
+                    one.cluster,
+                    overlaps=overlap and number > 0,
+                )
+
+    def _start(
+        self, kernel, grid, block, shared_bytes: int, arguments, handle: int, carveout, cluster, *, overlaps: bool
+    ) -> None:
+        """Launches a kernel in the current context. `overlaps`: it may begin before the work before it on the
+        stream has ended."""
+        function, attributes = self._functions[kernel], driver.CUfunction_attribute
+        if shared_bytes > 48 * 1024:
+            most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            _raise_on_error(driver.cuFuncSetAttribute(function, most, shared_bytes))
+        share = attributes.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        _raise_on_error(driver.cuFuncSetAttribute(function, share, -1 if carveout is None else carveout))
+        if cluster and math.prod(cluster) > _PORTABLE_CLUSTER:
+            larger = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            _raise_on_error(driver.cuFuncSetAttribute(function, larger, 1))
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = block
+        config.sharedMemBytes, config.hStream = shared_bytes, driver.CUstream(handle)
+        config.attrs = self._launch_attributes(cluster, overlaps)
+        config.numAttrs = len(config.attrs)
+        _raise_on_error(driver.cuLaunchKernelEx(config, function, ctypes.addressof(arguments), 0))
+
+    def _launch_attributes(self, cluster: tuple[int, int, int] | None, overlaps: bool) -> list[Any]:
+        """The driver's attributes of a launch."""
+        names = driver.CUlaunchAttributeID
+        found = []
+
+        def add(name: Any) -> Any:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = name
+            found.append(attribute)
+            return attribute.value
+
+        if self._is_cooperative:
+            add(names.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1
+        if cluster:  # of a kernel with __cluster_dims__ it is the same
+            size = add(names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
+            size.x, size.y, size.z = cluster
+        if overlaps:
+            value = add(names.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            value.programmaticStreamSerializationAllowed = 1
+        return found
 
     def read(self, variable: str) -> bytes:
         """The bytes of a variable."""

@@ -7,28 +7,37 @@ import operator
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
-from smemkit._core import Error as SmemkitError
 from smemkit.cuda_source.overloads import base_name
 from smemkit.cuda_source.reach import reached_names
 from smemkit.user_kernel.array_argument import arrays_of, with_arrays
-from smemkit.user_kernel.clusters import MAX_CLUSTER, cluster_of_launch, declared_cluster
-from smemkit.user_kernel.parameters import Arguments, Parameter, are_accepted, describe_value
+from smemkit.user_kernel.clusters import MAX_CLUSTER, cluster_of_launch
+from smemkit.user_kernel.parameters import Arguments, Parameter, are_accepted, describe_value, expect_count
 from smemkit.user_kernel.program import Program
 from smemkit.user_kernel.static_shared import shared_variables
 
-__all__ = ["Kernel", "Launch"]
+__all__ = [
+    "BoundLaunch",
+    "Kernel",
+    "Launch",
+    "ReadyLaunch",
+    "checker_lock",
+    "common_device",
+    "copy_to_host",
+    "owning_streams",
+]
 
 _MAX_THREADS_PER_BLOCK = 1024
 _MAX_DIMENSIONS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64), "cluster": (MAX_CLUSTER,) * 3}
-_checker_lock = threading.Lock()  # a process loads a checked library once, with one set of variables
+checker_lock = threading.Lock()  # a process loads a checked library once, with one set of variables
 if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist in the child
-    os.register_at_fork(after_in_child=_checker_lock._at_fork_reinit)
+    os.register_at_fork(after_in_child=checker_lock._at_fork_reinit)
 
 
 class Kernel:
@@ -276,7 +285,7 @@ class Launch:
         otherwise the default stream. Ignored on the CPU device.
     cluster : int or tuple of up to 3, optional
         Blocks of a cluster, which run together and access each other's shared memory; those of the kernel's
-        ``__cluster_dims__`` if it is left out. On the CPU device; a GPU takes ``__cluster_dims__`` alone.
+        ``__cluster_dims__`` if it is left out. On a GPU one of compute capability 9.0 or above.
 
     Raises
     ------
@@ -313,7 +322,16 @@ class Launch:
             raise ValueError(f"block: expected at most {_MAX_THREADS_PER_BLOCK} threads, got {self.block}")
 
     def __call__(self, *args: Any) -> None:
-        self._run(args, _common_device(args), checked=False)
+        self._run(args, common_device(args), checked=False)
+
+    def bind(self, *args: Any) -> BoundLaunch:
+        """The launch with its arguments, for `smemkit.chain`."""
+        return BoundLaunch(self, args)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Its one kernel: a `Chain` has several."""
+        return (self.kernel,)
 
     def compile_checked(self) -> None:
         """Compiles the checked build, so that a check finds it in the cache."""
@@ -324,53 +342,94 @@ class Launch:
 
         With `keep_results`, NumPy arrays receive what the kernel stored, as in a launch.
         """
-        with _checker_lock:
-            self._run(
-                with_arrays(args, _copy_to_host(arrays_of(args))), "cpu", checked=True, keep_results=keep_results
-            )
+        with checker_lock:
+            copies = with_arrays(args, copy_to_host(arrays_of(args)))
+            self._run(copies, "cpu", checked=True, keep_results=keep_results)
 
     def _run(self, args: Sequence[Any], device: str, *, checked: bool, keep_results: bool = True) -> None:
-        kernel, program = self.kernel, self.kernel._program
-        module = program.module(device, kernel.name, checked=checked)
-        kernel = kernel._overload_for(args, module)
-        cluster = self._cluster_on(device, kernel.name)
-        parameters = program.parameters(module, kernel._function, kernel.name)
-        arguments = Arguments(kernel.name, parameters, args, device, module.texture_object)
+        ready = self._prepare(args, device, checked=checked)
+        arguments = Arguments(ready.kernel.name, ready.parameters, args, device, ready.module.texture_object)
         if checked:
-            for name, content in program.variables_to_check(module, kernel.name).items():
-                module.write(name, content)
+            ready.reset_variables()
         try:
-            module.launch(
-                kernel.name,
-                self.grid,
-                self.block,
-                self.shared_bytes,
+            ready.launch(
                 arguments.addresses,
-                stream=self.stream,
-                array_streams={array._owning_stream for array in arrays_of(args) if isinstance(array, Array)},
-                carveout=kernel.carveout,
+                array_streams=owning_streams(args),
                 host_cannot_write=arguments.host_cannot_write,
-                cluster=cluster,
             )
         finally:
             arguments.release()
         if keep_results:
             arguments.copy_back()
 
-    def _cluster_on(self, device: str, name: str) -> tuple[int, int, int] | None:
-        """The blocks of a cluster; None without clusters, and on a GPU, where __cluster_dims__ has them."""
-        if device != "cpu" and self.cluster:
-            raise SmemkitError(f"cluster: expected the kernel's __cluster_dims__ on a GPU, got {self.cluster}")
-        if device != "cpu":
-            return None
-        return cluster_of_launch(self.cluster, declared_cluster(self.kernel._program.code, name), self.grid)
+    def _prepare(self, args: Sequence[Any], device: str, *, checked: bool) -> ReadyLaunch:
+        """The launch with what a device needs for it: the compiled module, and the kernel that takes these
+        arguments."""
+        program = self.kernel._program
+        module = program.module(device, self.kernel.name, checked=checked)
+        kernel = self.kernel._overload_for(args, module)
+        parameters = program.parameters(module, kernel._function, kernel.name)
+        cluster = cluster_of_launch(self.cluster, module.cluster(kernel.name), self.grid)
+        return ReadyLaunch(self, module, kernel, parameters, cluster)
 
     def __repr__(self) -> str:
         shared = f", {self.shared_bytes}" if self.shared_bytes else ""
         return f"<smemkit.Launch {self.kernel.name}[{self.grid}, {self.block}{shared}]>"
 
 
-def _copy_to_host(args: Sequence[Any]) -> list[Any]:
+@dataclass(frozen=True)
+class BoundLaunch:
+    """A launch and its arguments."""
+
+    launch: Launch
+    args: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.launch!r}.bind({', '.join(map(describe_value, self.args))})"
+
+
+@dataclass(frozen=True)
+class ReadyLaunch:
+    """A launch on a device whose kernel is compiled, without its arguments."""
+
+    of: Launch
+    module: Any
+    kernel: Kernel
+    parameters: Sequence[Parameter]
+    cluster: tuple[int, int, int] | None
+
+    def expect_arguments(self, args: Sequence[Any]) -> None:
+        """Raises TypeError if the kernel takes another number of arguments."""
+        expect_count(self.kernel.name, self.parameters, args)
+
+    def reset_variables(self) -> None:
+        """Gives the variables of a checked build the values that they have before a launch."""
+        found = self.kernel._program.variables_to_check(self.module, self.kernel.name)
+        for name, content in found.items():
+            self.module.write(name, content)
+
+    def launch(self, addresses: Any, **options: Any) -> None:
+        """Launches it with these addresses of arguments, and further options of the module's launch."""
+        of = self.of
+        self.module.launch(
+            self.kernel.name,
+            of.grid,
+            of.block,
+            of.shared_bytes,
+            addresses,
+            stream=of.stream,
+            carveout=self.kernel.carveout,
+            cluster=self.cluster,
+            **options,
+        )
+
+
+def owning_streams(args: Sequence[Any]) -> set[int]:
+    """The streams of the arrays on a GPU among the arguments."""
+    return {array._owning_stream for array in arrays_of(args) if isinstance(array, Array)}
+
+
+def copy_to_host(args: Sequence[Any]) -> list[Any]:
     """The arguments with copies instead of Arrays: views of one Array become views of one copy."""
     copies: dict[tuple, np.ndarray] = {}
 
@@ -448,7 +507,7 @@ def _read_dimensions(name: str, value: Any) -> tuple[int, int, int]:
     return tuple([*numbers, 1, 1][:3])
 
 
-def _common_device(args: Sequence[Any]) -> str:
+def common_device(args: Sequence[Any]) -> str:
     """The device of the arrays; the default device if they are NumPy's."""
     devices = list(dict.fromkeys(array.device for array in arrays_of(args) if isinstance(array, Array)))
     if len(devices) > 1:

@@ -330,6 +330,14 @@ def are_accepted(parameters: Sequence[Parameter], args: Sequence[Any]) -> bool:
 TextureObject = Callable[[Texture, int], tuple[int, Callable[[], None]]]
 
 
+def expect_count(kernel: str, parameters: Sequence[Parameter], args: Sequence[Any]) -> None:
+    """Raises TypeError if a kernel takes another number of arguments."""
+    if len(args) != len(parameters):
+        names = ", ".join(parameter.name for parameter in parameters)
+        takes = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}" + (f" ({names})" if names else "")
+        raise TypeError(f"{kernel}: expected {takes}, got {len(args)}")
+
+
 class Arguments:
     """The arguments of one launch, checked and on the device.
 
@@ -359,10 +367,7 @@ class Arguments:
         device: str,
         texture_object: TextureObject,
     ):
-        if len(args) != len(parameters):
-            names = ", ".join(parameter.name for parameter in parameters)
-            takes = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}" + (f" ({names})" if names else "")
-            raise TypeError(f"{kernel}: expected {takes}, got {len(args)}")
+        expect_count(kernel, parameters, args)
         pairs = list(zip(parameters, args, strict=True))
         described = {p.name: arg for p, arg in pairs if p.takes(arg)}
         pairs = [(p.of_array(arg), arg.array) if p.name in described else (p, arg) for p, arg in pairs]

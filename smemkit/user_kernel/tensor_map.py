@@ -17,7 +17,7 @@ __all__ = ["TensorMap"]
 
 _MAP_BYTES = 128
 _MAGIC = 0x70614D726F736E54  # SMEMKIT_TENSOR_MAGIC of csrc/executor/ptx.h
-_MAX_RANK, _MAX_BOX, _MAX_SHARED = 5, 256, 227 * 1024
+_MAX_RANK, _MAX_BOX, _MAX_STEP, _MAX_SHARED = 5, 256, 8, 227 * 1024
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _GRAIN = 16  # bytes
 # the driver's CUtensorMapDataType
@@ -60,6 +60,9 @@ class TensorMap(ArrayArgument):
         What elements outside the array are read as.
     strides : sequence of int, optional
         Bytes between elements in each dimension; those of the array if they are left out.
+    element_strides : sequence of int, optional
+        Steps of 1 to 8 elements from one element of the box to the next, 1 in the last dimension: shared memory
+        receives one in so many. All 1 if they are left out.
 
     Raises
     ------
@@ -82,17 +85,26 @@ class TensorMap(ArrayArgument):
         swizzle: int = 0,
         fill: str = "zeros",
         strides: tuple[int, ...] | None = None,
+        element_strides: tuple[int, ...] | None = None,
     ):
         if not isinstance(array, (np.ndarray, Array)):
             raise TypeError(f"array: expected a NumPy array or an Array, got {type(array).__name__}")
         self.array, self.box = array, tuple(int(extent) for extent in box)
         self.swizzle, self.fill = swizzle, fill
         self.strides = tuple(int(stride) for stride in (array.strides if strides is None else strides))
+        self.element_strides = tuple(map(int, (1,) * array.ndim if element_strides is None else element_strides))
         self._check()
 
     def of(self, array: np.ndarray | Array) -> TensorMap:
         """The same map of another array of this shape."""
-        return TensorMap(array, self.box, swizzle=self.swizzle, fill=self.fill, strides=self.strides)
+        return TensorMap(
+            array,
+            self.box,
+            swizzle=self.swizzle,
+            fill=self.fill,
+            strides=self.strides,
+            element_strides=self.element_strides,
+        )
 
     def __repr__(self) -> str:
         array = self.array
@@ -106,16 +118,21 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"array: expected 1 to {_MAX_RANK} dimensions, got {rank}")
         if any(not 1 <= extent < 1 << 32 for extent in array.shape):
             raise ValueError(f"array: expected dimensions of 1 to 2**32 - 1, got shape {tuple(array.shape)}")
-        for name, values in (("box", self.box), ("strides", self.strides)):
+        per_dimension = {"box": self.box, "strides": self.strides, "element_strides": self.element_strides}
+        for name, values in per_dimension.items():
             if len(values) != rank:
                 raise ValueError(f"{name}: expected {rank} numbers, one per dimension, got {len(values)}")
         if any(not 1 <= extent <= _MAX_BOX for extent in self.box):
             raise ValueError(f"box: expected 1 to {_MAX_BOX} elements per dimension, got {self.box}")
+        steps = self.element_strides
+        if any(not 1 <= one <= _MAX_STEP for one in steps) or steps[-1] != 1:
+            raise ValueError(f"element_strides: expected 1 to {_MAX_STEP}, and 1 in the last dimension, got {steps}")
         inner = self.box[-1] * size
         if inner % _GRAIN:
             raise ValueError(f"box: expected rows of a multiple of {_GRAIN} bytes, got {inner} bytes")
-        if math.prod(self.box) * size > _MAX_SHARED:
-            raise ValueError(f"box: expected at most {_MAX_SHARED} bytes, got {math.prod(self.box) * size}")
+        elements = math.prod(-(-one // step) for one, step in zip(self.box, steps, strict=True))
+        if elements * size > _MAX_SHARED:
+            raise ValueError(f"box: expected at most {_MAX_SHARED} bytes, got {elements * size}")
         if self.swizzle not in _SWIZZLES:
             raise ValueError(f"swizzle: expected one of {', '.join(map(str, _SWIZZLES))}, got {self.swizzle!r}")
         if self.swizzle and inner != self.swizzle:  # how a GPU lays out shorter ones is not known here
@@ -154,7 +171,7 @@ class TensorMap(ArrayArgument):
         rank, size, name = self.array.ndim, self.array.dtype.itemsize, self.array.dtype.name
         absent = (0,) * (_MAX_RANK - rank)
         content = struct.pack(
-            "<QQ5Q5I5HBBB8s",
+            "<QQ5Q5I5HBBB8sB5B",
             _MAGIC,
             address,
             *(*self.strides[::-1], *absent),
@@ -164,6 +181,8 @@ class TensorMap(ArrayArgument):
             size,
             _SWIZZLES[self.swizzle],
             _NANS[name] if self.fill == "nan" else b"",
+            _TYPES[name],
+            *(*self.element_strides[::-1], *absent),
         )
         return content.ljust(_MAP_BYTES, b"\0")
 
@@ -182,7 +201,7 @@ class TensorMap(ArrayArgument):
             (ctypes.c_uint64 * rank)(*self.array.shape[::-1]),
             (ctypes.c_uint64 * max(rank - 1, 1))(*self.strides[-2::-1]),
             (ctypes.c_uint32 * rank)(*self.box[::-1]),
-            (ctypes.c_uint32 * rank)(*[1] * rank),
+            (ctypes.c_uint32 * rank)(*self.element_strides[::-1]),
             0,
             _SWIZZLES[self.swizzle],
             promotion_to_128_bytes,

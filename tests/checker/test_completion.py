@@ -162,7 +162,7 @@ def integer_operands(case):
 def test_products_are_exact(name):
     case = read(TESTS / "right" / f"{name}.cu")
     operands = integer_operands(case)
-    case.launch()(*operands.values())
+    case.run(operands)
     a, b = (operands[name].astype(int) for name in ("a", "b"))
     np.testing.assert_array_equal(operands["c"], a @ (b.T if PRODUCTS[name] else b))
 
@@ -173,9 +173,7 @@ def test_products_are_exact(name):
 @pytest.mark.covering(1, most=6)
 def test_products_have_no_fault_in_any_order(name, completion, schedule, seed):
     case = read(TESTS / "right" / f"{name}.cu")
-    report = smemkit.check(
-        case.launch(), *case.operands().values(), completion=completion, schedule=schedule, seed=seed, blocks=2
-    )
+    report = case.check(completion=completion, schedule=schedule, seed=seed, blocks=2)
     assert not report.faults, report
     if name.startswith("matmul_stages"):
         assert sum(line.conflicts for line in report.lines) == 0, report

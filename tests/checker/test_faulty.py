@@ -25,7 +25,7 @@ def _compiled_ahead(request):
     own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     share = sorted(cases, key=lambda case: case.path)[own::workers]
     with ThreadPoolExecutor(os.cpu_count() // workers or 1) as pool:
-        list(pool.map(lambda case: case.launch().compile_checked(), share))
+        list(pool.map(lambda case: case.launch(case.operands())[0].compile_checked(), share))
 
 
 def each(folder, pattern="*.cu"):
@@ -84,7 +84,7 @@ def test_fixed_kernels_have_no_fault(case, monkeypatch):
 def test_correct_kernels_have_no_fault(case, schedule, seed):
     operands = case.operands()
     before = {name: np.copy(value) for name, value in operands.items()}
-    report = smemkit.check(case.launch(), *operands.values(), schedule=schedule, seed=seed)
+    report = case.check(operands, schedule=schedule, seed=seed)
     assert report.ok, report
     assert report.lines
     for name, value in operands.items():  # a check changes nothing
@@ -297,7 +297,7 @@ EXPECTED_RESULTS = {  # x: arguments before the launch, y: after it → actual a
 def test_correct_kernels_compute_expected_results(name):
     case = read(TESTS / "right" / f"{name}.cu")
     before, after = case.operands(), case.operands()
-    case.launch()(*after.values())
+    case.run(after)
     got, want = EXPECTED_RESULTS[name](SimpleNamespace(**before), SimpleNamespace(**after))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 

@@ -43,8 +43,7 @@ def fixed_check(case, report, **options):
     text = case.path.read_text()
     text = apply({file: text}, fixes)[file] if file else text
     shared = max([case.shared, *(fix.shared_bytes or 0 for fix in fixes)])
-    launch = smemkit.Kernel(text, case.kernel)[case.grid, case.block, shared]
-    return smemkit.check(launch, *case.operands().values(), **{"schedule": case.schedule, **options})
+    return case.check(source=text, shared=shared, **options)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.path.stem) for case in FAULTY])

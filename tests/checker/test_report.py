@@ -301,7 +301,7 @@ def test_to_dict_is_json_and_keeps_its_keys():
     launch = found["launches"][0]
     assert list(launch) == [
         *("kernel", "grid", "block", "shared_bytes", "blocks_checked", "blocks", "lines", "faults", "notes"),
-        *("allowed", "barriers"),
+        *("allowed", "barriers", "cluster", "copies_in_flight", "bytes_in_flight", "waits"),
     ]
     assert launch["grid"] == [32, 32, 1]
     line = launch["lines"][2]

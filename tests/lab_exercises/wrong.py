@@ -720,6 +720,22 @@ WRONG = {
         ("        __syncthreads(); // row `step` is there\n", "", "line 16: race (RAW)"),
         ("        if (step + 1 < steps)\n            __pipe", "        __pipe", "line 12: out of bounds"),
     ],
+    "wait-for-the-phase": [
+        ("&full, sizeof s)", "&full, sizeof s / 2)", "race (RAW)"),
+        ("    __syncthreads(); // the mbarrier is there\n", "", "race"),
+        ("parity(&full, 0)", "parity(&full, 1)", "race (RAW)"),
+        ("mbarrier_init(&full, 1)", "mbarrier_init(&full, 2)", "endless wait"),
+    ],
+    "flip-the-parity": [
+        ("step & 1", "1 - (step & 1)", "race"),
+        ("        __syncthreads(); // all have read the row\n", "", "race (WAR)"),
+        ("mbarrier_init(&full, 1)", "mbarrier_init(&full, 64)", "endless wait"),
+    ],
+    "fence-for-the-store": [
+        ("    ptx::fence_proxy_async(ptx::space_shared);\n", "", "race (proxy)"),
+        ("    __syncthreads(); // all have written\n", "", "race (RAW)"),
+        ("y + first, s, sizeof s)", "y + first, s, sizeof s / 2)", "the result is wrong"),
+    ],
     "last-block-adds": [
         ("        __threadfence(); // the sum before the ticket\n", "", "line 21: race"),
         ("== gridDim.x - 1", "== gridDim.x", "the result is wrong: total[0] was never written"),

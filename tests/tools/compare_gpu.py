@@ -342,6 +342,7 @@ def races(logs):
     """The comparison of verdicts, as lines of Markdown."""
     os.environ.update(SMEMKIT_DEVICE="cpu", SMEMKIT_WATCHDOG="10")
     paths = sorted((TESTS / "faulty").glob("*.cu")) + sorted((TESTS / "right").glob("*.cu"))
+    paths = [path for path in paths if not read(path).chain]  # their program makes one launch
     cases = [read(path) for path in paths]
     faults = {case.path.name: case.fault[0] for case in cases if case.fault}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CORES) as pool:

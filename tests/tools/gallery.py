@@ -19,8 +19,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from kernel_files import HEADER, MARK, Case, read  # noqa: E402
 
-import smemkit  # noqa: E402
-
 KERNEL = r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)"
 PAGE = ROOT / "notebooks" / "gallery.md"
 TITLE = """# A gallery of mistakes
@@ -48,8 +46,7 @@ def shown_source(case: Case) -> tuple[str, str]:
 
 def report(case: Case, source: str) -> str:
     """What the checker says of the code as it is shown: the faults, without the counts and the time."""
-    launch = smemkit.Kernel(source, case.kernel)[case.grid, case.block, case.shared]
-    found = str(smemkit.check(launch, *case.operands().values(), schedule=case.schedule))
+    found = str(case.check(source=source))
     faults = re.split(r"\n\n(?=\S[^\n]*\n  grid )", found)[0]
     return faults.rstrip()
 

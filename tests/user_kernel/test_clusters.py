@@ -131,10 +131,48 @@ def test_cluster_dims_of_the_kernel():
     ):
         with pytest.raises(ValueError, match=message):
             kernel(text)[grid, 64, 256, None, cluster](x, y, total)
-    with pytest.raises(ValueError, match=r"expected numbers in __cluster_dims__\(N\)"):
-        kernel(text.replace("2, 1, 1", "N").replace("namespace cg", "constexpr int N = 2;\nnamespace cg"))[4, 64](
-            x, y, total
-        )
+
+
+WIDTH = """
+#define PAIR(x) (x)
+constexpr int TWO = 2;
+namespace inner {
+constexpr int FOUR = 4;
+BEFORE __global__ void __cluster_dims__(DIMS) k(int *x)
+{
+    unsigned count;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
+    x[blockIdx.x] = count;
+}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dims", "size"), [("2", 2), ("TWO", 2), ("FOUR, 1", 4), ("PAIR(TWO), 1, 1", 2), ("(FOUR + TWO) / 3", 2)]
+)
+def test_cluster_dims_may_be_names(dims, size):
+    x = np.zeros(8, np.int32)
+    named = kernel(WIDTH.replace("DIMS", dims).replace("BEFORE", ""))
+    named[8, 1](x)
+    assert (x == size).all()
+    report = smemkit.check(named[8, 1], x)
+    assert report.launches[0].cluster == (size, 1, 1)
+    assert f"cluster {size}" in str(report)
+
+
+def test_cluster_dims_of_a_template():
+    x = np.zeros(8, np.int32)
+    text = WIDTH.replace("BEFORE", "template <int N>")
+    kernel(text.replace("DIMS", "TWO, 1, 1"))["inner::k<3>"][8, 1](x)
+    assert (x == 2).all()
+    with pytest.raises(ValueError, match=r"no parameters of its template in __cluster_dims__\(N\)"):
+        kernel(text.replace("DIMS", "N"))["inner::k<2>"][8, 1](x)
+
+
+def test_a_report_of_a_launch_without_clusters_names_none():
+    plain = smemkit.Kernel("__global__ void k(int *x) { *x = 1; }")
+    assert smemkit.check(plain[1, 1], np.zeros(1, np.int32)).launches[0].cluster is None
 
 
 @pytest.mark.parametrize(
@@ -254,6 +292,10 @@ def test_faults(body, message):
     body = "cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();"
     kernel(FAULTS % body)[2, 32, 0, None, 2](x)
     assert (x == 1).all()
+    with pytest.raises(smemkit.Error, match=message):
+        launch(np.zeros(64, np.int32))
+    kernel("__global__ void k(int *x) { x[blockIdx.x] = 2; }")[32, 1](x)  # nor is one without clusters resumed
+    assert (x == 2).all()
 
 
 def test_threads_that_have_exited_are_not_awaited():

@@ -118,6 +118,28 @@ def test_boxes_byte_for_byte(seed):
     assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize(
+    ("box", "steps", "first"), [((7, 16), (2, 1), (1, 0)), ((3, 4, 16), (3, 2, 1), (0, -2, 4)), ((8, 16), (8, 1), (2, 4))]
+)
+def test_steps_between_elements(box, steps, first):
+    shape = (5, 9, 32)[-len(box) :]
+    x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) + 1
+    y = np.zeros_like(x)
+    want = box_of(x, box, first, 0)[tuple(slice(None, None, step) for step in steps)]
+    maps = [smemkit.TensorMap(one, box, element_strides=steps) for one in (x, y)]
+    seen = np.zeros(want.nbytes, np.uint8)
+    coordinates = (*first[::-1], 0, 0, 0, 0)[:5]
+    kernel(len(box))[1, 32, -(-want.nbytes // 1024) * 1024](*maps, seen, want.nbytes, *coordinates)
+    assert seen.tobytes() == want.tobytes()
+    assert_array_equal(np.sort(y[y > 0]), np.sort(want[want > 0], axis=None))
+
+
+@pytest.mark.parametrize("steps", [(9, 1), (0, 1), (1, 2), (1,)])
+def test_steps_that_cannot_be(steps):
+    with pytest.raises(ValueError, match="element_strides: expected"):
+        smemkit.TensorMap(np.zeros((8, 32), np.float32), (8, 32), element_strides=steps)
+
+
 @pytest.mark.parametrize("completion", ["early", "late"])
 def test_check_of_a_right_copy(completion):
     x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)

@@ -531,3 +531,11 @@ def test_as_cutlass_writes_it():
     assert_array_equal(out, fragments(-2 * (x.astype(np.float64) @ y.astype(np.float64).T), np.float32))
     report = smemkit.check(launch, *arguments)
     assert not report.faults, report
+
+
+@pytest.mark.parametrize("read", ["__ldg(&d[i])", "atomicAdd(&d[i], 0.0f)"])
+def test_accumulators_in_flight_are_seen_by_what_the_dialect_reads(read):
+    source = (Path(__file__).parents[1] / "faulty/wgmma_no_wait.cu").read_text().replace("= d[i];", f"= {read};")
+    x, y = np.zeros(512, np.int32), np.zeros(64, np.int32)
+    report = smemkit.check(kernel(source)[1, 128], x, y, np.zeros(512, np.float32))
+    assert any("before its wgmma.wait_group" in fault.message for fault in report.faults), report

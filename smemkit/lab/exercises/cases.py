@@ -80,7 +80,7 @@ class _CheckedLaunch:
     """A launch as `check` takes it, whose arrays receive the results."""
 
     def __init__(self, launch: KernelLaunch):
-        self.kernel, self._launch = launch.kernel, launch
+        self.kernels, self._launch = launch.kernels, launch
 
     def _checked_call(self, *args: Any) -> None:
         self._launch._checked_call(*args, keep_results=True)

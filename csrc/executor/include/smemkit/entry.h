@@ -53,6 +53,12 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     }                                                                                                       \
     }
 
+/* A kernel's __cluster_dims__ */
+#define SMEMKIT_CLUSTER(number, ...)                                                   \
+    extern "C" {                                                                       \
+    SMEMKIT_VISIBLE extern const unsigned smemkit_cluster_##number[3] = {__VA_ARGS__}; \
+    }
+
 #define SMEMKIT_VARIABLE(number, name)                                            \
     extern "C" SMEMKIT_VISIBLE const smemkit::variable smemkit_variable_##number; \
     extern "C" const smemkit::variable smemkit_variable_##number = {              \

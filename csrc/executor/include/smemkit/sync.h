@@ -52,9 +52,10 @@ SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
     smemkit_trap("__brkpt", file, line);
 }
 
-/* Programmatic dependent launch: every launch has ended when the next one begins. */
-SMEMKIT_INLINE void cudaGridDependencySynchronize()
+/* Programmatic dependent launch */
+SMEMKIT_INLINE void cudaGridDependencySynchronize(SMEMKIT_HERE)
 {
+    smemkit_await_earlier(file, line);
 }
 SMEMKIT_INLINE void cudaTriggerProgrammaticLaunchCompletion()
 {

@@ -14,6 +14,7 @@ from smemkit.lab.exercises.topics import (
     hierarchy,
     matmul,
     occupancy,
+    pipelines,
     precision,
     reduction,
     scan,
@@ -42,6 +43,7 @@ TOPICS = (
     stencils,
     async_copies,
     grids,
+    pipelines,
 )
 
 __all__ = ["TOPICS"]

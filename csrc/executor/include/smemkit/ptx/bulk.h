@@ -41,7 +41,7 @@ SMEMKIT_INLINE void copy_bulk_to_shared(void *to, const void *from, bool from_sh
     bulk_space_of_cluster((const char *)to, file, line);
     bulk_space_of_cluster((const char *)mbarrier, file, line);
     bulk_space((const char *)from, from_shared, file, line);
-    const smemkit_bulk copy = {"cp.async.bulk", to, from, bytes, mbarrier, nullptr, {}, nullptr};
+    const smemkit_bulk copy = {"cp.async.bulk", to, from, bytes, mbarrier, nullptr, {}, nullptr, nullptr, {}};
     smemkit_bulk_copy(&copy, 0, pc, file, line);
 }
 SMEMKIT_INLINE void ptx_copy_bulk(char *to, const char *from, bool from_shared, uint64_t bytes, char *mbarrier,
@@ -68,8 +68,16 @@ SMEMKIT_INLINE void copy_bulk_to_global(void *to, const void *from, uint64_t byt
 {
     bulk_space((const char *)to, false, file, line);
     bulk_space((const char *)from, true, file, line);
-    const smemkit_bulk copy = {
-        combine ? "cp.reduce.async.bulk" : "cp.async.bulk", to, from, bytes, nullptr, nullptr, {}, combine};
+    const smemkit_bulk copy = {combine ? "cp.reduce.async.bulk" : "cp.async.bulk",
+                               to,
+                               from,
+                               bytes,
+                               nullptr,
+                               nullptr,
+                               {},
+                               combine,
+                               nullptr,
+                               {}};
     smemkit_bulk_copy(&copy, 0, pc, file, line);
 }
 SMEMKIT_INLINE void ptx_copy_bulk_out(char *to, const char *from, uint64_t bytes, SMEMKIT_HERE)
@@ -104,7 +112,8 @@ SMEMKIT_INLINE void ptx_reduce_bulk_to_shared(char *to, const char *from, Op, ui
     bulk_space_of_cluster(to, file, line);
     bulk_space_of_cluster(mbarrier, file, line);
     bulk_space(from, true, file, line);
-    const smemkit_bulk copy = {"cp.reduce.async.bulk", to, from, bytes, mbarrier, nullptr, {}, combine<T, Op>};
+    const smemkit_bulk copy = {"cp.reduce.async.bulk", to,      from, bytes, mbarrier, nullptr, {},
+                               combine<T, Op>,         nullptr, {}};
     smemkit_bulk_copy(&copy, 0, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE void ptx_prefetch_bulk(const char *from, uint64_t bytes, SMEMKIT_HERE)
@@ -115,15 +124,19 @@ SMEMKIT_INLINE void ptx_prefetch_bulk(const char *from, uint64_t bytes, SMEMKIT_
 /* A box of a tensor, from its element `at` (innermost dimension first), to or from shared memory */
 template <unsigned N, class T>
 SMEMKIT_INLINE void copy_tensor(void *shared, const void *map, const T (&at)[N], void *mbarrier, const void *pc,
-                                const char *file, int line)
+                                const char *file, int line,
+                                smemkit_combine *(*combine_of)(unsigned type) = nullptr)
 {
     static_assert(N >= 1 && N <= SMEMKIT_TENSOR_RANK, "a tensor map has 1 to 5 dimensions");
     if (mbarrier)
         bulk_space_of_cluster((const char *)shared, file, line);
     else
         bulk_space((const char *)shared, true, file, line);
-    smemkit_bulk copy = {"cp.async.bulk.tensor",      nullptr, nullptr, 0, mbarrier,
-                         (const smemkit_tensor *)map, {},      nullptr};
+    smemkit_bulk copy = {};
+    copy.instruction = combine_of ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor";
+    copy.mbarrier = mbarrier;
+    copy.tensor = (const smemkit_tensor *)map;
+    copy.combine_of = combine_of;
     if (mbarrier) {
         bulk_space_of_cluster((const char *)mbarrier, file, line);
         copy.to = shared;
@@ -156,6 +169,84 @@ SMEMKIT_INLINE void ptx_copy_tensor_out(const char *map, const uint32_t (&at)[N]
 {
     static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
     copy_tensor(shared, map, at, nullptr, SMEMKIT_PC, file, line);
+}
+
+/* How cp.reduce.async.bulk.tensor combines elements of a type of the driver's CUtensorMapDataType; NULL: not at
+ * all. (PTX ISA, cp.reduce.async.bulk.tensor) */
+template <class Op>
+SMEMKIT_NO_HOOKS smemkit_combine *combine_of_type(unsigned type)
+{
+    enum { U32 = 2, S32, U64, S64, F16, F32, BF16 = 9 };
+    constexpr bool adds = std::is_same_v<Op, ptx_add_op>;
+    constexpr bool extreme = std::is_same_v<Op, ptx_min_op> || std::is_same_v<Op, ptx_max_op>;
+    constexpr bool counts = std::is_same_v<Op, ptx_inc_op> || std::is_same_v<Op, ptx_dec_op>;
+
+    if constexpr (adds || extreme) {
+        if (type == F16)
+            return combine<ptx_f16, Op>;
+        if (type == BF16)
+            return combine<ptx_bf16, Op>;
+    }
+    if constexpr (adds) {
+        if (type == F32)
+            return combine<float, Op>;
+    }
+    if (type == U32)
+        return combine<uint32_t, Op>;
+    if constexpr (!counts) {
+        if (type == S32)
+            return combine<int32_t, Op>;
+        if (type == U64)
+            return combine<uint64_t, Op>;
+        if (type == S64 && !adds)
+            return combine<int64_t, Op>;
+    }
+    return nullptr;
+}
+template <unsigned Rank, class Op, unsigned N>
+SMEMKIT_INLINE void ptx_reduce_tensor(const char *map, const uint32_t (&at)[N], char *shared, Op, SMEMKIT_HERE)
+{
+    static_assert(Rank == N, "cp.reduce.async.bulk.tensor needs as many coordinates as its name has dimensions");
+    copy_tensor(shared, map, at, nullptr, SMEMKIT_PC, file, line, combine_of_type<Op>);
+}
+
+/* st.async, and red.async with `combine`: a store of registers to shared memory of the cluster, whose bytes arrive
+ * at an mbarrier */
+SMEMKIT_INLINE void store_async(const char *instruction, void *to, const void *value, unsigned bytes,
+                                void *mbarrier, smemkit_combine *combine, const void *pc, const char *file,
+                                int line)
+{
+    bulk_space_of_cluster((const char *)to, file, line);
+    bulk_space_of_cluster((const char *)mbarrier, file, line);
+    smemkit_bulk copy = {};
+    copy.instruction = instruction;
+    copy.to = to;
+    copy.bytes = bytes;
+    copy.mbarrier = mbarrier;
+    copy.combine = combine;
+    __builtin_memcpy(copy.value, value, bytes);
+    smemkit_bulk_copy(&copy, 0, pc, file, line);
+}
+template <class T, class Bits, unsigned N>
+SMEMKIT_INLINE void ptx_store_async_vector(char *to, const Bits (&bits)[N], char *mbarrier, SMEMKIT_HERE)
+{
+    static_assert(N * sizeof(T) <= 16, "st.async stores at most 16 bytes");
+    T values[N];
+    for (unsigned i = 0; i < N; i++)
+        values[i] = ptx_value<T>(bits[i]);
+    store_async("st.async", to, values, sizeof values, mbarrier, nullptr, SMEMKIT_PC, file, line);
+}
+template <class T>
+SMEMKIT_INLINE void ptx_store_async(char *to, uint64_t bits, char *mbarrier, SMEMKIT_HERE)
+{
+    const T value = ptx_value<T>(bits);
+    store_async("st.async", to, &value, sizeof value, mbarrier, nullptr, SMEMKIT_PC, file, line);
+}
+template <class T, class Op>
+SMEMKIT_INLINE void ptx_reduce_async(char *to, Op, uint64_t bits, char *mbarrier, SMEMKIT_HERE)
+{
+    const T value = ptx_value<T>(bits);
+    store_async("red.async", to, &value, sizeof value, mbarrier, combine<T, Op>, SMEMKIT_PC, file, line);
 }
 
 } // namespace smemkit

@@ -1,0 +1,83 @@
+"""What a report counts of asynchronous work: copies in flight, and idle steps of waits."""
+
+import numpy as np
+import pytest
+from kernel_files import TESTS, read
+
+import smemkit
+
+WAITS = r"""#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+__global__ void k(int *y)
+{
+    __shared__ uint64_t bar;
+    if (threadIdx.x == 0) {
+        ptx::mbarrier_init(&bar, 1);
+        for (int i = 0; i < 3; i++)
+            y[i] = ptx::mbarrier_test_wait_parity(&bar, 0);
+        ptx::mbarrier_arrive(&bar);
+        y[3] = ptx::mbarrier_test_wait_parity(&bar, 0);
+    }
+}
+"""
+
+COPIES = r"""
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+__global__ void k(const int *x, int *y)
+{
+    __shared__ alignas(16) int s[3][64];
+    __shared__ uint64_t bar[3];
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 3; i++)
+            ptx::mbarrier_init(&bar[i], 1);
+        for (int i = 0; i < 3; i++) {
+            ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &bar[i], 64 << i);
+            ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, s[i], x, 64 << i, &bar[i]);
+            INSIDE
+        }
+        OUTSIDE
+        y[0] = s[0][0] + s[1][0] + s[2][0];
+    }
+}
+"""
+WAIT = "while (!ptx::mbarrier_try_wait_parity(&bar[i], 0)) {}"
+
+
+def checked(source, *args, **options):
+    with smemkit.Device("cpu"):
+        (launch,) = smemkit.check(smemkit.Kernel(source)[1, 32], *args, **options).launches
+    return launch
+
+
+def test_idle_steps_are_the_tries_that_fail():
+    launch = checked(WAITS, np.zeros(4, np.int32))
+    assert [(wait.line, wait.passed, wait.idle) for wait in launch.waits] == [(9, 0, 3), (11, 1, 0)]
+    assert launch.waits[0].text.startswith("y[i] =")
+    assert launch.copies_in_flight == 0
+
+
+@pytest.mark.parametrize("completion", ["early", "late"])
+@pytest.mark.parametrize(
+    ("inside", "outside", "copies", "number"), [(WAIT, "", 1, 256), ("", f"for (int i = 0; i < 3; i++) {WAIT}", 3, 448)]
+)
+def test_copies_in_flight_are_those_not_waited_for(inside, outside, copies, number, completion):
+    text = COPIES.replace("INSIDE", inside).replace("OUTSIDE", outside)
+    launch = checked(text, np.zeros(64, np.int32), np.zeros(1, np.int32), completion=completion)
+    assert not launch.faults
+    assert (launch.copies_in_flight, launch.bytes_in_flight) == (copies, number)
+    assert sum(wait.passed for wait in launch.waits) == 3
+
+
+def test_stages_of_a_ring_are_filled_ahead():
+    case = read(TESTS / "right" / "bulk_ring.cu")
+    report = case.check()
+    (launch,) = report.launches
+    assert (launch.copies_in_flight, launch.bytes_in_flight) == (3, 3 * 256 * 4)
+    text = str(report)
+    assert "at most 3 bulk copies of 3,072 bytes in flight per block" in text
+    assert "waits passed" in text
+    found = report.to_dict()["launches"][0]
+    assert found["bytes_in_flight"] == 3072
+    assert set(found["waits"][0]) == {"file", "line", "text", "passed", "idle"}
+    assert sum(wait["passed"] for wait in found["waits"]) == 2 * (16 + 16 * 128)

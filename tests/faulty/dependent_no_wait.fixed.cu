@@ -1,0 +1,22 @@
+// The second launch waits for the first one.
+// launch: grid 4, block 64
+// chain: squares(x, y), neighbours(y, z)
+// arg x: int[256] = random
+// arg y: int[256] = zeros
+// arg z: int[256] = zeros
+
+__global__ void squares(const int *x, int *y)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    cudaTriggerProgrammaticLaunchCompletion();
+    y[i] = x[i] * x[i];
+}
+
+__global__ void neighbours(const int *y, int *z)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    cudaGridDependencySynchronize();
+    z[i] = y[i] + y[255 - i];
+}

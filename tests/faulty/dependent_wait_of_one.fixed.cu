@@ -1,0 +1,24 @@
+// One thread waits for the launch before, and the others wait for it at a barrier.
+// launch: grid 4, block 64
+// chain: squares(x, y), neighbours(y, z)
+// arg x: int[256] = random
+// arg y: int[256] = zeros
+// arg z: int[256] = zeros
+
+__global__ void squares(const int *x, int *y)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    cudaTriggerProgrammaticLaunchCompletion();
+    y[i] = x[i] * x[i];
+}
+
+__global__ void neighbours(const int *y, int *z)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (threadIdx.x == 0)
+        cudaGridDependencySynchronize();
+    __syncthreads();
+    z[i] = y[i] + y[255 - i];
+}

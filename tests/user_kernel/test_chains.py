@@ -1,0 +1,215 @@
+"""Chains of launches: programmatic dependent launch on the CPU device, plain and checked."""
+
+import numpy as np
+import pytest
+
+import smemkit
+
+WAIT = "cudaGridDependencySynchronize();"
+SOURCE = r"""
+#include <cstdint>
+__global__ void first(int *a)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    cudaTriggerProgrammaticLaunchCompletion();
+    a[i] = i;
+}
+__global__ void second(const int *a, int *b)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    %s
+    b[i] = 2 * a[i];
+}
+__global__ void third(const int *a, const int *b, int *c)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    %s
+    c[i] = a[i] + b[i];
+}
+__global__ void wrong(int *a) { a[0] = 1; __trap(); }
+__global__ void atomics(int *a) { atomicAdd(&a[0], 1); }
+"""
+N = 256
+SHAPE = 4, 64
+
+
+def kernels(second=WAIT, third=WAIT):
+    return smemkit.Kernel(SOURCE % (second, third))
+
+
+def arrays(count):
+    return [np.full(N, -1, np.int32) for _ in range(count)]
+
+
+def two(wait, **options):
+    k, (a, b) = kernels(wait), arrays(2)
+    return smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, b), **options), a, b
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [WAIT, 'asm volatile("griddepcontrol.wait;" ::: "memory");', f"if (threadIdx.x == 0) {WAIT} __syncthreads();"],
+)
+def test_a_launch_that_waits_reads_what_the_one_before_writes(wait):
+    both, a, b = two(wait)
+    both()
+    np.testing.assert_array_equal(a, np.arange(N))
+    np.testing.assert_array_equal(b, 2 * np.arange(N))
+    assert smemkit.check(both).ok
+
+
+def test_a_launch_that_does_not_wait_reads_what_was_there_before():
+    both, a, b = two("")
+    both()
+    np.testing.assert_array_equal(a, np.arange(N))
+    np.testing.assert_array_equal(b, -2)
+    assert both.pdl
+
+
+def test_threads_beside_one_that_waits_run_early():
+    both, _, b = two(f"if (threadIdx.x == 0) {WAIT}")
+    both()
+    assert b[0] == 0
+    np.testing.assert_array_equal(b[1:32], -2)
+
+
+def test_without_pdl_each_launch_begins_after_the_one_before():
+    both, _, b = two("", pdl=False)
+    both()
+    np.testing.assert_array_equal(b, 2 * np.arange(N))
+    assert smemkit.check(both).ok
+
+
+def test_the_fault_names_both_lines_and_both_launches():
+    report = smemkit.check(two("")[0])
+    (fault,) = report.faults
+    lines = (SOURCE % ("", "")).splitlines()
+    assert (fault.kind, fault.hazard, fault.severity) == ("race", "RAW", "error")
+    assert lines[fault.line - 1].strip() == "b[i] = 2 * a[i];"
+    assert lines[fault.other_line - 1].strip() == "a[i] = i;"
+    assert "the launch before, first," in fault.message
+    assert "griddepcontrol" in fault.meaning
+    assert [launch.kernel for launch in report.launches] == ["first", "second"]
+    assert report.launches[1].blocks_checked == 4
+
+
+def test_a_check_changes_no_argument():
+    both, a, b = two("")
+    smemkit.check(both)
+    np.testing.assert_array_equal([a, b], -1)
+
+
+def test_a_launch_may_be_repeated_and_takes_arrays_of_the_device():
+    k = kernels()
+    a, b = (smemkit.full((N,), -1, np.int32, device="cpu") for _ in range(2))
+    both = smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, b))
+    both()
+    both()
+    np.testing.assert_array_equal(b.numpy(), 2 * np.arange(N))
+
+
+@pytest.mark.parametrize(("second", "third", "ok"), [(WAIT, WAIT, True), (WAIT, "", False), ("", WAIT, False)])
+def test_an_end_of_a_launch_that_has_not_waited_is_not_the_end_of_the_one_before(second, third, ok):
+    k, (a, b, c) = kernels(second, third), arrays(3)
+    source, out = arrays(2)
+    chain = smemkit.chain(
+        k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(source, b), k["third"][SHAPE].bind(a, b, c)
+    )
+    report = smemkit.check(chain)
+    assert report.ok == ok, report
+    del out
+    if ok:
+        chain()
+        np.testing.assert_array_equal(c, np.arange(N) - 2)
+    elif not second:
+        (fault,) = report.faults
+        assert "first, 2 launches before" in fault.message
+        assert "launch between" in fault.fix
+
+
+def test_atomics_of_both_launches_are_no_race_and_kernels_of_two_sources_are_told_apart():
+    k, (a,) = kernels(), arrays(1)
+    assert smemkit.check(smemkit.chain(k["atomics"][1, 32].bind(a), k["atomics"][1, 32].bind(a))).ok
+    other = smemkit.Kernel("__global__ void reads(int *a) { a[1] = a[0]; }")
+    report = smemkit.check(smemkit.chain(k["atomics"][1, 32].bind(a), other[1, 1].bind(a)))
+    (fault,) = report.faults
+    assert (fault.location, fault.other_file) == ("reads/kernel.cu:1", "kernel.cu")
+    assert "a[1] = a[0]" in fault.text
+
+
+SPIN = r"""
+__global__ void first(int *a) { a[threadIdx.x] = threadIdx.x; }
+__global__ void second(const int *a, int *b)
+{
+    __shared__ volatile int ready;
+    if (threadIdx.x == 0)
+        ready = 0;
+    __syncthreads();
+    if (threadIdx.x == 32) {
+        cudaGridDependencySynchronize();
+        __threadfence_block();
+        atomicExch((int *)&ready, 1);
+    }
+    if (threadIdx.x < 32)
+        while (!atomicAdd((int *)&ready, 0))
+            ;
+    __threadfence_block();
+    b[threadIdx.x] = a[threadIdx.x];
+}
+"""
+
+
+def test_threads_that_spin_until_another_has_waited_go_on():
+    k = smemkit.Kernel(SPIN)
+    a, b = (np.full(64, -1, np.int32) for _ in range(2))
+    smemkit.chain(k["first"][1, 64].bind(a), k["second"][1, 64].bind(a, b))()
+    np.testing.assert_array_equal(b[:33], np.arange(33))
+
+
+CLUSTER = r"""
+#include <cooperative_groups.h>
+__global__ void first(int *a) { a[blockIdx.x] = blockIdx.x + 1; }
+__global__ void __cluster_dims__(2, 1, 1) second(const int *a, int *b)
+{
+    if (blockIdx.x % 2 == 0)
+        cudaGridDependencySynchronize();
+    cooperative_groups::this_cluster().sync();
+    b[blockIdx.x] = a[blockIdx.x ^ 1];
+}
+"""
+
+
+def test_a_cluster_waits_through_one_of_its_blocks():
+    k = smemkit.Kernel(CLUSTER)
+    a, b = (np.zeros(8, np.int32) for _ in range(2))
+    both = smemkit.chain(k["first"][8, 1].bind(a), k["second"][8, 1].bind(a, b))
+    both()
+    np.testing.assert_array_equal(b, [2, 1, 4, 3, 6, 5, 8, 7])
+    assert smemkit.check(both).ok
+
+
+def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
+    k, (a, b) = kernels(), arrays(2)
+    chain = smemkit.chain(k["first"][SHAPE].bind(a), k["wrong"][1, 1].bind(a), k["second"][SHAPE].bind(a, b))
+    with pytest.raises(smemkit.Error, match="wrong"):
+        chain()
+    np.testing.assert_array_equal([a, b], -1)
+    both, _, b = two(WAIT)
+    both()
+    np.testing.assert_array_equal(b, 2 * np.arange(N))
+
+
+def test_wrong_uses_are_refused():
+    k, (a, b) = kernels(), arrays(2)
+    with pytest.raises(ValueError, match=r"at least one kernel\[grid, block\]\.bind"):
+        smemkit.chain()
+    with pytest.raises(TypeError, match=r"launch 1: expected kernel\[grid, block\]\.bind\(…\), got Launch"):
+        smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE])
+    with pytest.raises(ValueError, match="launch 1: expected the stream of the first, None, got 5"):
+        smemkit.chain(k["first"][SHAPE].bind(a), k["second"][4, 64, 0, 5].bind(a, b))
+    with pytest.raises(TypeError, match=r"second: expected 2 arguments \(a, b\), got 1"):
+        smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a))()
+    with pytest.raises(TypeError, match="second, launch 1: b: expected"):
+        smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, 1.5))()
+    with pytest.raises(TypeError, match="takes no arguments"):
+        smemkit.check(two(WAIT)[0], a)
