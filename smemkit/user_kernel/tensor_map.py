@@ -126,7 +126,9 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"box: expected 1 to {_MAX_BOX} elements per dimension, got {self.box}")
         steps = self.element_strides
         if any(not 1 <= one <= _MAX_STEP for one in steps) or steps[-1] != 1:
-            raise ValueError(f"element_strides: expected 1 to {_MAX_STEP}, and 1 in the last dimension, got {steps}")
+            raise ValueError(
+                f"element_strides: expected 1 to {_MAX_STEP}, and 1 in the last dimension, got {steps}"
+            )
         inner = self.box[-1] * size
         if inner % _GRAIN:
             raise ValueError(f"box: expected rows of a multiple of {_GRAIN} bytes, got {inner} bytes")

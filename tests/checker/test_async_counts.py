@@ -59,7 +59,8 @@ def test_idle_steps_are_the_tries_that_fail():
 
 @pytest.mark.parametrize("completion", ["early", "late"])
 @pytest.mark.parametrize(
-    ("inside", "outside", "copies", "number"), [(WAIT, "", 1, 256), ("", f"for (int i = 0; i < 3; i++) {WAIT}", 3, 448)]
+    ("inside", "outside", "copies", "number"),
+    [(WAIT, "", 1, 256), ("", f"for (int i = 0; i < 3; i++) {WAIT}", 3, 448)],
 )
 def test_copies_in_flight_are_those_not_waited_for(inside, outside, copies, number, completion):
     text = COPIES.replace("INSIDE", inside).replace("OUTSIDE", outside)

@@ -77,7 +77,9 @@ def test_registers_arrive_in_another_block(name):
 def test_a_read_before_the_bytes_have_come_is_told():
     x, y = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
     with smemkit.Device("cpu"):
-        text = STORES.replace("BODY", BODIES["st"]).replace("while (!ptx::mbarrier_try_wait_parity(&full, 0)) {}", "")
+        text = STORES.replace("BODY", BODIES["st"]).replace(
+            "while (!ptx::mbarrier_try_wait_parity(&full, 0)) {}", ""
+        )
         report = smemkit.check(smemkit.Kernel(text)[4, 64], x, y)
     assert "race" in {fault.kind for fault in report.faults}, report
 
@@ -96,7 +98,8 @@ def test_stores_that_break_a_rule(body, message):
 
 
 @pytest.mark.parametrize(
-    "body", [f'asm volatile("red.async.relaxed.cluster.{TX}.add.f32 [%0], %1, [%2];" :: "r"(to), "f"(1.0f), "r"(bar));']
+    "body",
+    [f'asm volatile("red.async.relaxed.cluster.{TX}.add.f32 [%0], %1, [%2];" :: "r"(to), "f"(1.0f), "r"(bar));'],
 )
 def test_reductions_that_ptx_has_not_are_refused_by_name(body):
     with pytest.raises(smemkit.CompileError, match=r"red\.async"):
@@ -133,7 +136,12 @@ CPP_REDUCE = (
 @pytest.mark.parametrize("reduce", [PTX_REDUCE, CPP_REDUCE], ids=["ptx", "cuda::ptx"])
 @pytest.mark.parametrize(
     ("dtype", "name", "op"),
-    [("float32", "add", np.add), ("int32", "max", np.maximum), ("uint32", "min", np.minimum), ("int32", "add", np.add)],
+    [
+        ("float32", "add", np.add),
+        ("int32", "max", np.maximum),
+        ("uint32", "min", np.minimum),
+        ("int32", "add", np.add),
+    ],
 )
 def test_boxes_are_combined_with_a_tensor(reduce, dtype, name, op):
     x = np.arange(8 * 32).reshape(8, 32).astype(dtype) % 11

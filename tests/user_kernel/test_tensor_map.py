@@ -119,7 +119,8 @@ def test_boxes_byte_for_byte(seed):
 
 
 @pytest.mark.parametrize(
-    ("box", "steps", "first"), [((7, 16), (2, 1), (1, 0)), ((3, 4, 16), (3, 2, 1), (0, -2, 4)), ((8, 16), (8, 1), (2, 4))]
+    ("box", "steps", "first"),
+    [((7, 16), (2, 1), (1, 0)), ((3, 4, 16), (3, 2, 1), (0, -2, 4)), ((8, 16), (8, 1), (2, 4))],
 )
 def test_steps_between_elements(box, steps, first):
     shape = (5, 9, 32)[-len(box) :]
