@@ -158,8 +158,8 @@ ASYNC_FORMS = {
             "@copy_tensor_out<$initial_rank>($a, $v, $b)",
         ),
         (
-            "cp reduce async bulk tensor rank=1d|2d|3d|4d|5d global shared::cta op=add|min|max|inc|dec|and|or|xor tile?"
-            " bulk_group L2::cache_hint?",
+            "cp reduce async bulk tensor rank=1d|2d|3d|4d|5d global shared::cta op=add|min|max|inc|dec|and|or|xor"
+            " tile? bulk_group L2::cache_hint?",
             "[a;v], [b:shared], e?0",
             "@reduce_tensor<$initial_rank>($a, $v, $b, @${op}_op())",
         ),

@@ -150,6 +150,22 @@ PRODUCTS = {  # kernels of real size: whether b is transposed
 }
 
 
+@pytest.mark.parametrize("name", ["bulk_ring", "cluster_reduction", "split_k"])
+def test_kernels_of_clusters_and_bulk_copies_are_exact(name):
+    case = read(TESTS / "right" / f"{name}.cu")
+    random, operands = np.random.default_rng(2), case.operands()
+    for value in operands.values():
+        value[...] = random.integers(-99, 99, value.shape)
+    before = {key: value.astype(int) for key, value in operands.items()}
+    case.run(operands)
+    want = {
+        "bulk_ring": lambda x, y: x.reshape(2, 16, 2, 128).sum((1, 2)),
+        "cluster_reduction": lambda x, y: x.sum(1),
+        "split_k": lambda a, b, c: a @ b,
+    }[name](**before)
+    np.testing.assert_array_equal(list(operands.values())[-1], want)
+
+
 def integer_operands(case):
     """Operands for which sums are exact."""
     random, operands = np.random.default_rng(1), case.operands()
@@ -169,7 +185,7 @@ def test_products_are_exact(name):
 
 @pytest.mark.parametrize(("schedule", "seed"), ORDERS)
 @pytest.mark.parametrize("completion", ["early", "late", "random"])
-@pytest.mark.parametrize("name", [*PRODUCTS, "pipeline_ring"])
+@pytest.mark.parametrize("name", [*PRODUCTS, "pipeline_ring", "bulk_ring", "cluster_reduction", "split_k"])
 @pytest.mark.covering(1, most=6)
 def test_products_have_no_fault_in_any_order(name, completion, schedule, seed):
     case = read(TESTS / "right" / f"{name}.cu")

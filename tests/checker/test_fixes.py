@@ -30,6 +30,7 @@ BY_HAND = re.findall(
     stencil_in_place swapped_extents syncthreads_for_grid table_never_set tile_edge transpose_in_place
     transposed_tile two_names_one_memory unknown_code volatile_flag volatile_warp_reduction writes_constant
     wrong_pitch zeroed_by_neighbour cluster_exits_early cluster_no_first_sync cluster_slot_reused wgmma_no_fence
+    cluster_arrives_at_exited multicast_not_expected store_async_bytes store_async_no_wait
     wgmma_no_wait wgmma_operand_overwritten wgmma_three_warps wgmma_tile_overwritten
     """,
 )

@@ -3,7 +3,7 @@
 // launch: grid 2, block 64
 // arg x: int[128] = random
 // arg y: int[128] = zeros
-// fault: hang barrier
+// fault: hang race
 #include <cooperative_groups.h>
 #include <cstdint>
 #include <cuda/ptx>

@@ -46,9 +46,10 @@ BODIES = {
     "st b64": f'if (t % 2 == 0) asm volatile("st.async.{TX}.b64 [%0], %1, [%2];" :: "r"(to), '
     '"l"(*(const long long *)v), "r"(bar) : "memory");',
     "cuda::ptx": "ptx::st_async(there, *v, full_there);",
-    "cuda::ptx v4": "if (t % 4 == 0) { int four[] = {v[0], v[1], v[2], v[3]}; ptx::st_async(there, four, full_there); }",
-    "red add": f'asm volatile("red.async.relaxed.cluster.{TX}.add.s32 [%0], %1, [%2];" :: "r"(to), "r"(*v), "r"(bar) '
-    ': "memory");',
+    "cuda::ptx v4": "if (t % 4 == 0) { int four[] = {v[0], v[1], v[2], v[3]}; "
+    "ptx::st_async(there, four, full_there); }",
+    "red add": f'asm volatile("red.async.relaxed.cluster.{TX}.add.s32 [%0], %1, [%2];" :: "r"(to), "r"(*v), '
+    '"r"(bar) : "memory");',
     "red max": "ptx::red_async(ptx::op_max, there, *v, full_there);",
     "red xor": "ptx::red_async(ptx::sem_relaxed, ptx::scope_cluster, ptx::space_cluster, ptx::op_xor_op, "
     "(unsigned *)there, (unsigned)*v, full_there);",
@@ -128,8 +129,8 @@ PTX_REDUCE = (
     ' :: "l"(&map), "r"(8), "r"(2), "r"((unsigned)__cvta_generic_to_shared(s)) : "memory");'
 )
 CPP_REDUCE = (
-    "const int32_t at[] = {8, 2}; ptx::cp_reduce_async_bulk_tensor(ptx::space_global, ptx::space_shared, ptx::op_OP,"
-    " &map, at, s);"
+    "const int32_t at[] = {8, 2}; "
+    "ptx::cp_reduce_async_bulk_tensor(ptx::space_global, ptx::space_shared, ptx::op_OP, &map, at, s);"
 )
 
 

@@ -29,11 +29,12 @@ EXERCISES = (
     Exercise(
         "wait-for-the-phase",
         TOPIC,
-        "One thread starts a bulk copy of 256 floats to shared memory, and 64 threads store them in reverse order. "
-        "The template reads before the bytes have come.",
+        "One thread starts a bulk copy of 256 floats to shared memory, and 64 threads store them in reverse "
+        "order. The template reads before the bytes have come.",
         (
             "The copy reports its bytes at the mbarrier `full`. Who has to look there?",
-            "The phase is complete when one arrival and all expected bytes have come; the first phase has parity 0.",
+            "The phase is complete when one arrival and all expected bytes have come; the first phase has "
+            "parity 0.",
             "while (!ptx::mbarrier_try_wait_parity(&full, 0)); in every thread.",
         ),
         _reversed,
@@ -55,8 +56,8 @@ EXERCISES = (
     Exercise(
         "fence-for-the-store",
         TOPIC,
-        "64 threads put 256 floats in reverse order into shared memory, and one thread stores them with a bulk copy. "
-        "There is a barrier, and yet the copy may miss what the threads have written.",
+        "64 threads put 256 floats in reverse order into shared memory, and one thread stores them with a "
+        "bulk copy. There is a barrier, and yet the copy may miss what the threads have written.",
         (
             "Threads store through the generic proxy, the copy reads through the async proxy.",
             "Every thread that has written needs the fence, after its stores and before the barrier.",
