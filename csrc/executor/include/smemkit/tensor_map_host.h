@@ -44,7 +44,8 @@ static inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataT
                                               CUtensorMapFloatOOBfill)
 {
     static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-    const unsigned long long grain = 16, size_end = 1ull << 32, stride_end = 1ull << 40, box_end = 257;
+    const unsigned long long grain = 16, size_end = 1ull << 32, stride_end = 1ull << 40, box_end = 257,
+                             step_end = 9;
     smemkit_tensor to = {};
 
     if ((uintptr_t)map % alignof(CUtensorMap) || (uintptr_t)address % grain || !rank || rank > SMEMKIT_TENSOR_RANK)
@@ -54,16 +55,18 @@ static inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataT
     to.rank = (uint8_t)rank;
     to.element = bytes[type];
     to.swizzle = (uint8_t)swizzle;
+    to.type = (uint8_t)type;
     for (unsigned i = 0; i < rank; i++) {
         to.strides[i] = i ? stride[i - 1] : to.element;
         to.shape[i] = (uint32_t)size[i];
         to.box[i] = (uint16_t)box[i];
-        if (size[i] - 1 >= size_end || box[i] - 1 >= box_end - 1 || step[i] != 1 ||
+        to.steps[i] = (uint8_t)step[i];
+        if (size[i] - 1 >= size_end || box[i] - 1 >= box_end - 1 || step[i] - 1 >= step_end - 1 ||
             (i && (to.strides[i] % grain || to.strides[i] >= stride_end)))
             return CUDA_ERROR_INVALID_VALUE;
     }
     const unsigned row = box[0] * to.element;
-    if (row % grain || (swizzle && row != grain << swizzle)) // a GPU takes shorter rows, too
+    if (step[0] != 1 || row % grain || (swizzle && row != grain << swizzle)) // a GPU takes shorter rows, too
         return CUDA_ERROR_INVALID_VALUE;
     static_assert(sizeof to <= sizeof *map, "a CUtensorMap has no room for the executor's");
     memcpy(map, &to, sizeof to);
