@@ -115,9 +115,9 @@ def test_choose_toolkit_refuses_other_words():
 @pytest.mark.parametrize(
     ("wanted", "driver", "toolkits", "message"),
     [
-        ("1", None, [], r"SMEMKIT_CUDA=1, and no fitting nvcc .* 12\.4 to 13\.x, and set CUDA_HOME"),
+        ("1", None, [], r"SMEMKIT_CUDA=1, and no suitable nvcc .* 12\.4 to 13\.x, and set CUDA_HOME"),
         ("auto", DRIVER_12, [TOOLKIT_13], r"driver is present.* /13/bin/nvcc is 13\.0.* 12\.4 to 12\.x"),
-        ("1", None, [TOOLKIT_12_0], r"/old/bin/nvcc is 12\.0, which does not fit"),
+        ("1", None, [TOOLKIT_12_0], r"/old/bin/nvcc is 12\.0, which is not suitable"),
     ],
 )
 def test_missing_toolkit_error_says_what_to_do(wanted, driver, toolkits, message):

@@ -402,7 +402,11 @@ def test_fault_ends_only_its_block():
             "device: a check runs on the CPU device, got 'cuda:0'",
         ),
         ((smemkit.matmul, MATRIX, MATRIX), {"kernel": "sequential"}, "which is plain C"),
-        ((np.transpose, MATRIX), {}, "target: expected an operation of smemkit, kernel[grid, block] or a chain of launches"),
+        (
+            (np.transpose, MATRIX),
+            {},
+            "target: expected an operation of smemkit, kernel[grid, block] or a chain of launches",
+        ),
         ((smemkit.transpose, MATRIX), {"color": "red"}, "color"),
         ((smemkit.transpose,), {}, "missing a required argument: 'x'"),
         ((smemkit.Kernel(ORDER), MATRIX), {}, "a Kernel without a launch"),

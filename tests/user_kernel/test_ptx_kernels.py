@@ -311,7 +311,7 @@ def test_functions_of_cuda_ptx():
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        ("cuda::ptx::red_async(x, 4);", "cuda::ptx::red_async needs hardware"),
+        ("cuda::ptx::st_bulk(x, 4);", "cuda::ptx::st_bulk needs hardware"),
         ("cuda::ptx::tcgen05_alloc(x, 4);", "cuda::ptx::tcgen05_alloc needs hardware"),
         ("cuda::ptx::no_such_instruction(x);", "no_such_instruction"),
     ],
