@@ -8,6 +8,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <cstdint>
+#include <type_traits>
 
 // An array (matrices, rows, columns) whose last dimension is contiguous; strides in elements.
 template <class T>
@@ -17,11 +18,11 @@ struct tensor {
 };
 
 template <class T>
-constexpr CUtensorMapDataType TENSOR_MAP_TYPE = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-template <>
-constexpr CUtensorMapDataType TENSOR_MAP_TYPE<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-template <>
-constexpr CUtensorMapDataType TENSOR_MAP_TYPE<__nv_bfloat16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+static constexpr CUtensorMapDataType tensor_map_type()
+{
+    static_assert(sizeof(T) == 2, "the elements are of another type");
+    return std::is_same_v<T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+}
 
 // Whether the TMA can copy boxes of it: there are elements, rows and matrices begin at multiples of 16 bytes, and
 // positions have 32 bits.
@@ -60,7 +61,7 @@ template <class T>
     if (found != cudaDriverEntryPointSuccess)
         return cudaErrorNotSupported;
     const CUresult result = ((decltype(&cuTensorMapEncodeTiled))function)(
-        map, TENSOR_MAP_TYPE<T>, RANK, (void *)x.data, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        map, tensor_map_type<T>(), RANK, (void *)x.data, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
