@@ -97,8 +97,7 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
 {
     const unsigned thread = t->worker->current;
     const bool loads = bulk->copy.mbarrier != NULL;
-    const bool registers =
-        !bulk->copy.from && !bulk->copy.tensor; /* st.async, which is no copy of the async proxy */
+    const bool registers = bulk_is_of_registers(&bulk->copy);
     struct end read = {.tracer = t, .global = loads, .tests = true, .known = true, .registers = registers};
     struct end write = read;
 

@@ -57,9 +57,11 @@ static void report(struct tracer *t, const struct access *now, const struct form
     const enum hazard hazard = now->kind == ACCESS_LOAD      ? HAZARD_RAW
                                : former->kind == ACCESS_LOAD ? HAZARD_WAR
                                                              : HAZARD_WAW;
-    struct checked_fault *fault = trace_fault(
-        t, KIND_RACE, (struct code_location){.item = now->item, .context = now->context},
-        (struct code_location){.item = former->origin->item, .context = former->origin->context}, hazard);
+    struct checked_fault *fault =
+        trace_fault(t, KIND_RACE, (struct code_location){.item = now->item, .context = now->context},
+                    (struct code_location){
+                        .item = former->origin->item, .context = former->origin->context, .trace = former->trace},
+                    hazard);
 
     if (fault && fault->count == 1) {
         fault->threads = 2;

@@ -80,6 +80,8 @@ void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address
 
 static bool same_location(const struct code_location *a, const struct code_location *b)
 {
+    if (a->trace != b->trace)
+        return false;
     if (a->item || b->item)
         return a->item == b->item && a->context == b->context;
     return a->line == b->line && (a->file == b->file || (a->file && b->file && strcmp(a->file, b->file) == 0));
@@ -174,6 +176,8 @@ bool trace_is_cas_load(const struct trace *trace, const struct checked_fault *fa
 
     if (fault->kind != KIND_RACE || !(first || second))
         return false;
+    if (first && fault->other_trace)
+        trace = fault->other_trace; /* the load is of another launch */
     for (int i = 0; i < trace->guess_count; i++)
         if (trace->cas_loads[i] == (second ? fault->location.item : fault->other.item))
             return true;

@@ -93,6 +93,7 @@ struct code_location {
     uint32_t item, context;
     const char *file;
     int line;
+    const struct trace *trace; /* of an access of an earlier launch of a chain: that launch's; NULL: this one's */
 };
 
 /* A wait for an mbarrier that a thread has passed, at a position of its barrier interval. */

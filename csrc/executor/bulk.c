@@ -249,6 +249,11 @@ static void each_of_tensor(const struct bulk *bulk, char *shared, bulk_piece_fun
     } while (dimension < tensor->rank);
 }
 
+bool bulk_is_of_registers(const struct smemkit_bulk *copy)
+{
+    return strncmp(copy->instruction, "cp.", 3) != 0;
+}
+
 void bulk_each_piece(const struct bulk *bulk, bulk_piece_function function, void *context)
 {
     const struct smemkit_bulk *copy = &bulk->copy;
@@ -256,7 +261,7 @@ void bulk_each_piece(const struct bulk *bulk, bulk_piece_function function, void
 
     if (copy->tensor)
         each_of_tensor(bulk, copy->mbarrier ? to : from, function, context);
-    else if (!from)
+    else if (bulk_is_of_registers(copy))
         function(context, &(struct bulk_piece){(char *)(uintptr_t)copy->value, to, copy->bytes});
     else
         function(context,
@@ -387,7 +392,7 @@ static void check_alignment(struct worker *w, const struct bulk *bulk)
     const struct smemkit_bulk *copy = &bulk->copy;
     char why[100];
 
-    if (!copy->from) {
+    if (bulk_is_of_registers(copy)) {
         snprintf(why, sizeof why, "to an address that is not a multiple of %llu", (unsigned long long)copy->bytes);
         if ((uintptr_t)copy->to % copy->bytes)
             refuse(w, KIND_MISALIGNED, bulk, why);
@@ -436,6 +441,8 @@ void smemkit_bulk_copy(const struct smemkit_bulk *copy, int rank, const void *co
         read_tensor(w, &bulk, rank);
     else
         check_alignment(w, &bulk);
+    if (!copy->tensor && !bulk_is_of_registers(copy) && copy->bytes && (!copy->from || !copy->to))
+        refuse(w, KIND_OUT_OF_BOUNDS, &bulk, copy->from ? "to a null pointer" : "from a null pointer");
     if (copy->tensor && copy->combine_of && !(bulk.copy.combine = copy->combine_of(bulk.tensor.type)))
         refuse(w, KIND_TRAP, &bulk, "of elements whose type has no such reduction");
     if (copy->mbarrier)

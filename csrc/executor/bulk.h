@@ -17,6 +17,9 @@ struct bulk {
     uint32_t epoch;  /* the observer's number of its read; the next one is that of its write */
 };
 
+/* Whether the bytes come from registers: st.async and red.async, which are no copies of the async proxy. */
+bool bulk_is_of_registers(const struct smemkit_bulk *);
+
 /* A part of a copy: bytes of global and of shared memory, which are contiguous in both. The elements of a box
  * outside the tensor are in pieces with global == NULL. */
 struct bulk_piece {

@@ -33,8 +33,8 @@ static bool has_tensor_map(const tensor<T> &x)
 
     return (uintptr_t)x.data % 16 == 0 && x.row_stride % GRAIN == 0 && x.matrix_stride % GRAIN == 0 &&
            x.row_stride >= 0 && x.matrix_stride >= 0 && x.row_stride < MAX_STRIDE &&
-           x.matrix_stride < MAX_STRIDE && x.matrices > 0 && x.rows > 0 && x.columns > 0 && x.rows <= MAX_SIZE &&
-           x.columns <= MAX_SIZE;
+           x.matrix_stride < MAX_STRIDE && x.matrices > 0 && x.matrices <= MAX_SIZE && x.rows > 0 &&
+           x.columns > 0 && x.rows <= MAX_SIZE && x.columns <= MAX_SIZE;
 }
 
 // A map for boxes of box_rows rows of 128 bytes. Chunk c of row r, 16 bytes, is stored at c ^ r % 8.

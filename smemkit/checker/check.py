@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,8 @@ def _displayed_sources(kernels: Sequence[Any]) -> tuple[dict[str, str], ...]:
     for kernel in kernels:
         own = {}
         for name, text in kernel.sources.items():
-            shown = name if known.get(name, text) == text else f"{kernel.name}/{name}"
+            names = chain([name, f"{kernel.name}/{name}"], (f"{kernel.name}-{i}/{name}" for i in count(2)))
+            shown = next(shown for shown in names if known.get(shown, text) == text)
             known[shown] = own[shown] = text
         found.append(own)
     return tuple(found)

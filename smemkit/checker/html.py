@@ -15,6 +15,7 @@ from smemkit.checker.launches import (
     NO_ACCESS_TEXT,
     LaunchReport,
     as_sentence,
+    asynchronous_facts,
     group_by_line,
     headline,
     knock_on_text,
@@ -124,6 +125,8 @@ def _html_code(text: str) -> str:
 def _html_launch(launch: LaunchReport, which: str, sources: SourceFiles) -> Iterator[str]:
     yield f"<h4>{which}{_html_code(launch.kernel)}</h4>"
     yield f'<p class="smk-dim">{escape("; ".join([launch_facts(launch), *launch.remarks]))}</p>'
+    for fact in asynchronous_facts(launch):
+        yield f'<p class="smk-dim">{escape(fact)}</p>'
     groups = group_by_line(launch.lines)
     if not groups:
         yield f'<p class="smk-dim">{NO_ACCESS_TEXT}</p>'

@@ -84,6 +84,16 @@ typedef struct alignas(128) CUtensorMap_st { uint64_t opaque[16]; } CUtensorMap;
 #define M_PI 3.14159265358979323846
 #define M_PI_2 1.57079632679489661923
 #define M_SQRT2 1.41421356237309504880
+#if __CUDA_ARCH__ >= 900
+__device__ inline void cudaGridDependencySynchronize() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ inline void cudaTriggerProgrammaticLaunchCompletion()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#else // launches do not overlap
+__device__ inline void cudaGridDependencySynchronize() {}
+__device__ inline void cudaTriggerProgrammaticLaunchCompletion() {}
+#endif
 """
 
 
@@ -128,6 +138,7 @@ class GpuModule:
             self._functions = {
                 kernel: self._load_function(alias(kernel, i)[1]) for i, kernel in enumerate(kernels)
             }
+            self._clusters = {name: self._read_cluster(function) for name, function in self._functions.items()}
             self._signatures = {
                 kernel: self._read_signature(f"smemkit_signature_{i}") for i, kernel in enumerate(kernels)
             }
@@ -175,6 +186,13 @@ class GpuModule:
         _raise_on_error(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
         return list(content)
 
+    def _read_cluster(self, function: Any) -> tuple[int, int, int] | None:
+        names, found = driver.CUfunction_attribute, []
+        for axis in ("WIDTH", "HEIGHT", "DEPTH"):
+            name = getattr(names, f"CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_{axis}")
+            found.append(_raise_on_error(driver.cuFuncGetAttribute(name, function)))
+        return tuple(found) if all(found) else None
+
     def _read_signature(self, symbol: str) -> list[list[int]] | None:
         count, *fields = self._read_integers(symbol)
         return (
@@ -189,11 +207,7 @@ class GpuModule:
 
     def cluster(self, kernel: str) -> tuple[int, int, int] | None:
         """The blocks of a cluster that the kernel's __cluster_dims__ names."""
-        names, found = driver.CUfunction_attribute, []
-        for axis in ("WIDTH", "HEIGHT", "DEPTH"):
-            name = getattr(names, f"CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_{axis}")
-            found.append(_raise_on_error(driver.cuFuncGetAttribute(name, self._functions[kernel])))
-        return tuple(found) if all(found) else None
+        return self._clusters[kernel]
 
     def texture_object(self, texture: Texture, address: int) -> tuple[int, Callable[[], None]]:
         """The handle of a texture of an array at an address, and what releases it when all launches have ended."""
@@ -302,7 +316,7 @@ class GpuModule:
         if cluster:  # of a kernel with __cluster_dims__ it is the same
             size = add(names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
             size.x, size.y, size.z = cluster
-        if overlaps:
+        if overlaps and self._device.compute_capability >= (9, 0):  # others run one launch after the other
             value = add(names.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
             value.programmaticStreamSerializationAllowed = 1
         return found

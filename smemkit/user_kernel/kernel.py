@@ -377,7 +377,7 @@ class Launch:
         return f"<smemkit.Launch {self.kernel.name}[{self.grid}, {self.block}{shared}]>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BoundLaunch:
     """A launch and its arguments."""
 

@@ -108,7 +108,12 @@ class TensorMap(ArrayArgument):
 
     def __repr__(self) -> str:
         array = self.array
-        return f"TensorMap({array.dtype.name}, shape {tuple(array.shape)}, box {self.box}, swizzle {self.swizzle})"
+        facts = [array.dtype.name, f"shape {tuple(array.shape)}", f"box {self.box}", f"swizzle {self.swizzle}"]
+        if self.strides != tuple(array.strides):
+            facts.append(f"strides {self.strides}")
+        if set(self.element_strides) != {1}:
+            facts.append(f"element strides {self.element_strides}")
+        return f"TensorMap({', '.join(facts)})"
 
     def _check(self) -> None:
         array, size, rank = self.array, self.array.dtype.itemsize, self.array.ndim

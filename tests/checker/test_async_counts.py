@@ -78,6 +78,9 @@ def test_stages_of_a_ring_are_filled_ahead():
     text = " ".join(str(report).split())  # lines are wrapped where a path is long
     assert "at most 3 bulk copies of 3,072 bytes in flight per block" in text
     assert "waits passed" in text
+    page = report._repr_html_()
+    assert "at most 3 bulk copies of 3,072 bytes in flight per block" in page
+    assert "waits passed" in page
     found = report.to_dict()["launches"][0]
     assert found["bytes_in_flight"] == 3072
     assert set(found["waits"][0]) == {"file", "line", "text", "passed", "idle"}

@@ -183,6 +183,8 @@ def kinds(report):
             "out_of_bounds",
             "x[64], and x has 64 elements of 16 bytes",
         ),
+        ("ptx::cp_async_bulk_load(s, nullptr, 256, &full);", "out_of_bounds", "from a null pointer"),
+        ("ptx::cp_async_bulk_store(nullptr, s, 256);", "out_of_bounds", "to a null pointer"),
         ("ptx::cp_async_bulk_load(s, s, 256, &full);", "trap", "where the instruction needs global memory"),
         ("ptx::cp_async_bulk_load(s, x, 256, (uint64_t *)s);", "barrier", "mbarrier that is not initialised"),
         ("ptx::mbarrier_expect_tx(&full, 1 << 20);", "barrier", "at most 1048575 bytes"),

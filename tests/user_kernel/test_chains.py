@@ -137,6 +137,45 @@ def test_atomics_of_both_launches_are_no_race_and_kernels_of_two_sources_are_tol
     assert "a[1] = a[0]" in fault.text
 
 
+def test_sources_of_one_name_and_kernels_of_one_name_are_told_apart():
+    """A comment in one source allows nothing in another."""
+    (a,) = arrays(1)
+    texts = [f"// kernel {i}\n__global__ void k(int *a) {{ a[{i}] = a[0] + {i}; }}" for i in range(3)]
+    texts[2] = texts[2].replace("// kernel 2\n", "// smemkit: allow(race)\n")
+    launches = [smemkit.Kernel(text)[1, 1].bind(a) for text in texts]
+    report = smemkit.check(smemkit.chain(*launches))
+    assert not report.ok
+    found = {fault.file for fault in report.faults}
+    assert found <= {"kernel.cu", "k/kernel.cu"}
+    for launch, text in zip(report.launches, texts, strict=True):
+        assert {line.text for line in launch.lines} == {text.splitlines()[1]}
+
+
+def test_a_load_before_a_compare_and_swap_is_no_race_with_a_later_launch():
+    source = """
+__global__ void swaps(int *w)
+{
+    int old = *w, was;
+    do {
+        was = old;
+        old = atomicCAS(w, was, was + 1);
+    } while (old != was);
+}
+__global__ void adds(int *w) { atomicAdd(w, 1); }
+"""
+    k, (a,) = smemkit.Kernel(source), arrays(1)
+    launches = [k[name][1, 32].bind(a) for name in ("swaps", "adds")]
+    assert smemkit.check(smemkit.chain(*launches)).ok
+    assert smemkit.check(smemkit.chain(*launches[::-1])).ok
+
+
+def test_a_race_within_a_launch_and_one_between_launches_at_the_same_lines_are_two_faults():
+    k, (a,) = smemkit.Kernel("__global__ void k(int *a) { a[0] = threadIdx.x; }"), arrays(1)
+    launch = k[1, 2].bind(a)
+    report = smemkit.check(smemkit.chain(launch, launch))
+    assert {"of the launch before" in fault.message for fault in report.faults} == {False, True}, report
+
+
 SPIN = r"""
 __global__ void first(int *a) { a[threadIdx.x] = threadIdx.x; }
 __global__ void second(const int *a, int *b)

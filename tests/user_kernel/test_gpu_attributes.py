@@ -1,5 +1,8 @@
 """The driver's attributes of a launch on a GPU, with a driver that only records."""
 
+import ctypes
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -36,6 +39,7 @@ def module(monkeypatch):
     monkeypatch.setattr(gpu_module, "driver", Driver(), raising=False)
     made = object.__new__(GpuModule)
     made._functions, made._is_cooperative, made._name = {"k": "function"}, False, "cuda:0"
+    made._device = SimpleNamespace(compute_capability=(9, 0))
     return made
 
 
@@ -62,6 +66,40 @@ def test_the_cluster_is_an_attribute(module):
     assert (larger, 1) in gpu_module.driver.set
 
 
+def test_older_gpus_run_one_launch_after_the_other(module):
+    module._device = SimpleNamespace(compute_capability=(8, 9))
+    assert start(module, overlaps=True).attrs == []
+
+
+@pytest.mark.parametrize("arch", ["compute_75", "compute_90"])
+def test_the_prelude_has_what_launches_that_overlap_call(arch):
+    try:
+        nvrtc = ctypes.CDLL("libnvrtc.so.13")
+    except OSError:
+        folder = Path(shutil.which("nvcc") or "/nowhere/bin/nvcc").resolve().parents[1]
+        if not (found := sorted(folder.glob("lib*/libnvrtc.so.*"))):
+            pytest.skip("no NVRTC")
+        nvrtc = ctypes.CDLL(str(found[0]))
+    source = (
+        gpu_module._NVRTC_PRELUDE
+        + """
+__global__ void k(int *x)
+{
+    cudaTriggerProgrammaticLaunchCompletion();
+    cudaGridDependencySynchronize();
+    x[threadIdx.x] = 1;
+}
+"""
+    )
+    program = ctypes.c_void_p()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None) == 0
+    options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
+    code = nvrtc.nvrtcCompileProgram(program, 1, options)
+    said = ctypes.create_string_buffer(1 << 16)
+    nvrtc.nvrtcGetProgramLog(program, said)
+    assert code == 0, said.value.decode()
+
+
 def test_overlap_and_cooperation_are_attributes(module):
     (attribute,) = start(module, overlaps=True).attrs
     assert attribute.id == "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
@@ -75,4 +113,4 @@ def test_overlap_and_cooperation_are_attributes(module):
 @pytest.mark.parametrize(("required", "found"), [((0, 0, 0), None), ((2, 1, 1), (2, 1, 1))])
 def test_the_cluster_of_the_kernel_is_asked_of_the_driver(module, required, found):
     gpu_module.driver.required = required
-    assert module.cluster("k") == found
+    assert module._read_cluster("function") == found

@@ -50,6 +50,15 @@ static __device__ inline void wgmma_wait_group()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
+// Keeps the compiler from using the accumulators before the wait in front of this: it sees no connection.
+template <int N>
+static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
 #define WGMMA_64_ACCUMULATORS                                                          \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \

@@ -1,7 +1,7 @@
 // C = A @ B on the tensor cores, with warps that only copy and warps that only multiply.
 //
 // The idea: a block has a warpgroup that keeps asking the TMA for tiles, and two that multiply, each its own half
-// of C's tile. Two mbarriers per stage connect them: `full` counts the bytes that come, `empty` the warpgroups
+// of C's tile. Two mbarriers per stage connect them: `full` counts the bytes that come, `empty` the warps
 // that are done. Nobody waits for the whole block, and a product is in flight while the next tiles are waited for.
 // The copying warps give their registers to the others, whose tiles of C are twice as large as in the rung below.
 // What that one wasted: its warps waited for their products before they asked for tiles, and for the tiles before
@@ -121,6 +121,7 @@ static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int
             ptx::mbarrier_arrive(&shared.empty[before]);
     }
     ptx::wgmma_wait_group<0>();
+    ptx::wgmma_fence_accumulators(sum);
     if (k == 0)
         for (float &one : sum)
             one = 0;

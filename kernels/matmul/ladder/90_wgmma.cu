@@ -99,6 +99,8 @@ __global__ void __launch_bounds__(BLOCK)
                     ptx::wgmma_descriptor(shared.stages[s].b[0][q], sizeof shared.stages[s].b[0]), true, T());
         ptx::wgmma_commit_group();
         ptx::wgmma_wait_group<0>();
+        for (auto &of_rows : sum)
+            ptx::wgmma_fence_accumulators(of_rows);
         __syncthreads(); // all warps' products are complete: the stage is free
         load(s, p + STAGES * BK);
     }

@@ -61,7 +61,7 @@ static inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataT
         to.shape[i] = (uint32_t)size[i];
         to.box[i] = (uint16_t)box[i];
         to.steps[i] = (uint8_t)step[i];
-        if (size[i] - 1 >= size_end || box[i] - 1 >= box_end - 1 || step[i] - 1 >= step_end - 1 ||
+        if (size[i] - 1 >= size_end - 1 || box[i] - 1 >= box_end - 1 || step[i] - 1 >= step_end - 1 ||
             (i && (to.strides[i] % grain || to.strides[i] >= stride_end)))
             return CUDA_ERROR_INVALID_VALUE;
     }
