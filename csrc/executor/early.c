@@ -46,16 +46,25 @@ static bool any_waits(struct worker *w, bool release)
     return any;
 }
 
+static void set_in_block(struct worker *w, bool in_block)
+{
+    atomic_store(&w->in_block, in_block);
+    if (w->host)
+        atomic_store(&w->host->in_block, in_block);
+}
+
 static void park(struct worker *w)
 {
+    const struct worker *own = w->host ? w->host : w; /* one of the pool's */
+
     pthread_mutex_lock(&pool.lock);
-    atomic_store(&w->in_block, false); /* the watchdog does not count the time */
+    set_in_block(w, false); /* the watchdog does not count the time */
     pool.parked++;
     pthread_cond_broadcast(&pool.idle);
-    while (w->held || (pool.earlier && !pool.abort))
+    while (own->held || (pool.earlier && !pool.abort))
         pthread_cond_wait(&pool.released, &pool.lock);
     pool.parked--;
-    atomic_store(&w->in_block, true);
+    set_in_block(w, true);
     pthread_mutex_unlock(&pool.lock);
 }
 

@@ -188,6 +188,32 @@ def test_a_cluster_waits_through_one_of_its_blocks():
     assert smemkit.check(both).ok
 
 
+CLUSTER_OF_A_LONG_CHAIN = r"""
+__global__ void first(int *a) { a[0] = 1; }
+__global__ void slow(int *a)
+{
+    cudaGridDependencySynchronize();
+    for (int i = 0; i < 100000; i++)
+        atomicAdd(&a[1], 1);
+    a[2] = a[0] + 1;
+}
+__global__ void __cluster_dims__(2, 1, 1) last(const int *a, int *b)
+{
+    if (blockIdx.x % 2 == 0)
+        return;
+    cudaGridDependencySynchronize();
+    b[0] = a[2] + 1;
+}
+"""
+
+
+def test_a_cluster_waits_through_one_of_its_further_blocks_for_two_launches():
+    k = smemkit.Kernel(CLUSTER_OF_A_LONG_CHAIN)
+    a, b = np.zeros(3, np.int32), np.zeros(1, np.int32)
+    smemkit.chain(k["first"][1, 1].bind(a), k["slow"][1, 1].bind(a), k["last"][2, 1].bind(a, b))()
+    assert b[0] == 3
+
+
 def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
     k, (a, b) = kernels(), arrays(2)
     chain = smemkit.chain(k["first"][SHAPE].bind(a), k["wrong"][1, 1].bind(a), k["second"][SHAPE].bind(a, b))
