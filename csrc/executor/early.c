@@ -130,6 +130,7 @@ struct outer {
     int size, running, parked;
     unsigned long generation;
     uint64_t blocks, next_block;
+    unsigned grid_arrivals; /* which launches of one library share */
     bool guards_lost, nested;
 };
 
@@ -146,6 +147,8 @@ static void begin_inner(struct outer *outer)
                             .guards_lost = pool.guards_lost,
                             .nested = pool_is_nested};
     memcpy(outer->workers, pool.workers, sizeof outer->workers);
+    if (pool.launch->grid_arrivals)
+        outer->grid_arrivals = *pool.launch->grid_arrivals;
     hold_workers(true);
     fault_handler_remove();
     pool.launch = NULL;
@@ -160,6 +163,8 @@ static void end_inner(const struct outer *outer)
     pool_stop_workers();
     memcpy(pool.workers, outer->workers, sizeof pool.workers);
     pool.launch = outer->launch;
+    if (pool.launch->grid_arrivals)
+        *pool.launch->grid_arrivals = outer->grid_arrivals;
     pool.observation = outer->observation;
     pool.size = outer->size;
     pool.running = outer->running;

@@ -214,6 +214,35 @@ def test_a_cluster_waits_through_one_of_its_further_blocks_for_two_launches():
     assert b[0] == 3
 
 
+GRIDS = r"""
+#include <cooperative_groups.h>
+__global__ void first(int *a)
+{
+    cooperative_groups::this_grid().sync();
+    atomicAdd(&a[0], 1);
+}
+__global__ void second(int *a, int *b)
+{
+    cudaGridDependencySynchronize();
+    if (blockIdx.x == 1) {
+        for (int i = 0; i < 10000; i++)
+            atomicAdd(&a[1], 1);
+        a[2] = a[0];
+    }
+    cooperative_groups::this_grid().sync();
+    if (blockIdx.x == 0)
+        b[0] = a[2];
+}
+"""
+
+
+def test_grids_of_two_launches_have_barriers_of_their_own():
+    k = smemkit.Kernel(GRIDS)
+    a, b = np.zeros(3, np.int32), np.zeros(1, np.int32)
+    smemkit.chain(k["first"][3, 1].bind(a), k["second"][2, 1].bind(a, b))()
+    assert b[0] == 3
+
+
 def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
     k, (a, b) = kernels(), arrays(2)
     chain = smemkit.chain(k["first"][SHAPE].bind(a), k["wrong"][1, 1].bind(a), k["second"][SHAPE].bind(a, b))
