@@ -243,6 +243,66 @@ def test_grids_of_two_launches_have_barriers_of_their_own():
     assert b[0] == 3
 
 
+LONG = r"""
+#include <cooperative_groups.h>
+__global__ void count(int *a)
+{
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], 1);
+}
+__global__ void look(int *a, int *b, int i)
+{
+    b[i] = a[0];
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], 1);
+}
+__global__ void together(int *a)
+{
+    cooperative_groups::this_grid().sync();
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], 1);
+}
+"""
+
+
+@pytest.fixture
+def sixteen_threads():
+    before = smemkit.get_num_threads()
+    smemkit.set_num_threads(16)
+    yield
+    smemkit.set_num_threads(before)
+
+
+def test_a_chain_of_any_length_runs_three_at_a_time(sixteen_threads):
+    k = smemkit.Kernel(LONG)
+    a, b = np.zeros(1, np.int32), np.zeros(7, np.int32)
+    smemkit.chain(*[k["count"][1, 1].bind(a)] * 20)()
+    smemkit.set_num_threads(1)
+    smemkit.chain(*[k["count"][1, 1].bind(a)] * 380)()
+    assert a[0] == 400
+    smemkit.chain(*[k["look"][1, 1].bind(a, b, i) for i in range(7)])()
+    np.testing.assert_array_equal(b, [400, 400, 400, 403, 403, 403, 406])
+
+
+def test_stacks_of_a_cluster_are_free_for_later_launches(sixteen_threads):
+    k = smemkit.Kernel(LONG)
+    a = np.zeros(1, np.int32)
+    cluster = k["count"][256, 1, 0, None, 16].bind(a)
+    smemkit.chain(cluster, pdl=False)()
+    smemkit.chain(k["count"][1, 1].bind(a), k["count"][1, 1].bind(a), cluster)()
+    smemkit.chain(cluster, cluster, pdl=False)()
+    k["together"][60, 1](a)
+    assert a[0] == 256 + 258 + 512 + 60
+
+
+def test_large_grids_that_run_together_are_alone_in_flight():
+    k = smemkit.Kernel(LONG)
+    a = np.zeros(1, np.int32)
+    large, small = k["together"][100, 1].bind(a), k["together"][2, 1].bind(a)
+    smemkit.chain(large, large, large, small)()
+    assert a[0] == 302
+
+
 def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
     k, (a, b) = kernels(), arrays(2)
     chain = smemkit.chain(k["first"][SHAPE].bind(a), k["wrong"][1, 1].bind(a), k["second"][SHAPE].bind(a, b))
