@@ -234,13 +234,16 @@ def _groups_in_flight(launches: Sequence[tuple[Any, Any]]) -> list[list[tuple[An
 
 
 def _launch_early(launches: Sequence[tuple[Any, Any]], options: dict[str, Any]) -> None:
-    """Runs the last of these launches, which begins first, and lets the executor call for those before it."""
+    """Runs the last of these launches, which begins first, and lets the executor call for those before it. If it
+    fails before that, they run afterwards, unless it was interrupted."""
     *others, (last, addresses) = launches
     errors: list[BaseException] = []
 
     def run_others() -> int:
+        before = others.copy()
+        others.clear()
         try:
-            _launch_early(others, options)
+            _launch_early(before, options)
         except BaseException as error:
             errors.append(error)
             return _CUDA_ERROR_UNKNOWN
@@ -251,12 +254,13 @@ def _launch_early(launches: Sequence[tuple[Any, Any]], options: dict[str, Any]) 
         _executor.smemkit_overtake(earlier)
     try:
         last.launch(addresses, **options)
-    except BaseException:
+    except BaseException as error:
+        _executor.smemkit_overtake(None)
+        if others and isinstance(error, Error):
+            run_others()
         if errors:
             raise errors[0] from None
         raise
-    finally:
-        _executor.smemkit_overtake(None)
 
 
 def _includes_cuda_std(code: DeviceCode) -> bool:

@@ -1,5 +1,7 @@
 """Chains of launches: programmatic dependent launch on the CPU device, plain and checked."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -312,6 +314,27 @@ def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
     both, _, b = two(WAIT)
     both()
     np.testing.assert_array_equal(b, 2 * np.arange(N))
+
+
+@pytest.mark.parametrize(("name", "shape"), [("wrong", (1, 1)), ("first", (1, 1, 1 << 20))])
+def test_launches_before_one_that_fails_have_run(name, shape):
+    k = kernels()
+    a, other = (smemkit.full((N,), -1, np.int32, device="cpu") for _ in range(2))
+    b = smemkit.full((N,), -1, np.int32, device="cpu")
+    before = k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, b)
+    with pytest.raises(smemkit.Error, match=r"wrong|shared memory"):
+        smemkit.chain(*before, k[name][shape].bind(other))()
+    np.testing.assert_array_equal(b.numpy(), 2 * np.arange(N))
+    assert other.numpy()[0] == (1 if name == "wrong" else -1)
+
+
+def test_launches_before_an_interrupted_one_do_not_run():
+    k = kernels()
+    a, other = (smemkit.full((N,), -1, np.int32, device="cpu") for _ in range(2))
+    smemkit._core.fail_launch(1, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        smemkit.chain(k["first"][SHAPE].bind(a), k["first"][SHAPE].bind(other))()
+    np.testing.assert_array_equal(a.numpy(), -1)
 
 
 def test_wrong_uses_are_refused():
