@@ -1,9 +1,9 @@
 /* Programmatic dependent launch: a launch that begins before the one before it in the stream has run, as it may on
  * a GPU. (PTX ISA, griddepcontrol)
  *
- * It begins first, as early as it can: its blocks run until they wait for the earlier launch. Once all workers
- * have such a block, the launching thread runs the earlier launch with other workers. Blocks that begin later find
- * what that has written.
+ * It begins first, as early as it can: its blocks run until they wait for the earlier launch, or seem to spin for
+ * what only a block that waits can do. Once all workers have such a block, the launching thread runs the earlier
+ * launch with other workers. Blocks that begin later find what that has written.
  */
 #define _GNU_SOURCE
 #include "early.h"
@@ -15,7 +15,7 @@
 #include "pool.h"
 #include "schedule.h"
 
-enum { PATIENCE = 4096 }; /* turns of a block in which others run while a thread waits */
+enum { PATIENCE = 4096 }; /* turns of a block until it lets the earlier launch run */
 
 /* ---- the blocks ---- */
 
@@ -68,25 +68,22 @@ static void park(struct worker *w)
     pthread_mutex_unlock(&pool.lock);
 }
 
-bool early_await(struct worker *w)
+static void await(struct worker *w)
 {
-    if (!any_waits(w, false))
-        return false;
     park(w);
     if (*w->abort)
         worker_leave(w);
     any_waits(w, true);
     w->cluster_dead = false;
     w->early_turns = 0;
-    return true;
 }
 
-void early_turn(struct worker *w)
+bool early_await(struct worker *w)
 {
-    if (++w->early_turns >= PATIENCE) {
-        w->early_turns = 0;
-        early_await(w);
-    }
+    if (!any_waits(w, false))
+        return false;
+    await(w);
+    return true;
 }
 
 static bool is_early(void)
@@ -97,6 +94,15 @@ static bool is_early(void)
     early = pool.earlier != NULL;
     pthread_mutex_unlock(&pool.lock);
     return early;
+}
+
+void early_turn(struct worker *w)
+{
+    if (++w->early_turns < PATIENCE)
+        return;
+    w->early_turns = 0;
+    if (is_early()) /* also if only a thread of another block waits */
+        await(w);
 }
 
 void smemkit_await_earlier(const char *file, int line)

@@ -1,6 +1,7 @@
 """Chains of launches: programmatic dependent launch on the CPU device, plain and checked."""
 
 import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -46,6 +47,28 @@ def arrays(count):
 def two(wait, **options):
     k, (a, b) = kernels(wait), arrays(2)
     return smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, b), **options), a, b
+
+
+@contextmanager
+def threads(n):
+    before = smemkit.get_num_threads()
+    smemkit.set_num_threads(n)
+    try:
+        yield
+    finally:
+        smemkit.set_num_threads(before)
+
+
+@pytest.fixture
+def two_threads():
+    with threads(2):
+        yield
+
+
+@pytest.fixture
+def sixteen_threads():
+    with threads(16):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -168,6 +191,32 @@ def test_threads_that_spin_until_another_has_waited_go_on():
     np.testing.assert_array_equal(b[:33], np.arange(33))
 
 
+SPIN_FOR_A_BLOCK = r"""
+__global__ void first(int *a) { a[0] = 1; }
+__global__ void second(int *a)
+{
+    if (blockIdx.x == 0) {
+        cudaGridDependencySynchronize();
+        a[1] = a[0] + 1;
+        __threadfence();
+        atomicExch(&a[2], 1);
+    } else {
+        while (!atomicAdd(&a[2], 0))
+            ;
+        __threadfence();
+        a[3] = a[1] + 1;
+    }
+}
+"""
+
+
+def test_blocks_that_spin_until_another_has_waited_go_on(two_threads):
+    k = smemkit.Kernel(SPIN_FOR_A_BLOCK)
+    a = np.zeros(4, np.int32)
+    smemkit.chain(k["first"][1, 1].bind(a), k["second"][2, 1].bind(a))()
+    np.testing.assert_array_equal(a, [1, 2, 1, 3])
+
+
 CLUSTER = r"""
 #include <cooperative_groups.h>
 __global__ void first(int *a) { a[blockIdx.x] = blockIdx.x + 1; }
@@ -265,14 +314,6 @@ __global__ void together(int *a)
     atomicAdd(&a[0], 1);
 }
 """
-
-
-@pytest.fixture
-def sixteen_threads():
-    before = smemkit.get_num_threads()
-    smemkit.set_num_threads(16)
-    yield
-    smemkit.set_num_threads(before)
 
 
 def test_a_chain_of_any_length_runs_three_at_a_time(sixteen_threads):
