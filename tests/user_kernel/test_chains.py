@@ -1,6 +1,7 @@
 """Chains of launches: programmatic dependent launch on the CPU device, plain and checked."""
 
 import signal
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -215,6 +216,34 @@ def test_blocks_that_spin_until_another_has_waited_go_on(two_threads):
     a = np.zeros(4, np.int32)
     smemkit.chain(k["first"][1, 1].bind(a), k["second"][2, 1].bind(a))()
     np.testing.assert_array_equal(a, [1, 2, 1, 3])
+
+
+ENDS_LAST = r"""
+__global__ void ends_last(int *flag)
+{
+    if (blockIdx.x == 0) {
+        atomicExch(flag, 1);
+        cudaGridDependencySynchronize();
+        return;
+    }
+    while (!atomicAdd(flag, 0))
+        ;
+    for (int i = 0; i < 100000; i++)
+        atomicAdd(&flag[1], 1);
+}
+"""
+
+
+def test_the_end_of_a_block_after_others_have_begun_to_wait_is_noticed_at_once(two_threads):
+    k = smemkit.Kernel(ENDS_LAST)
+    seconds = []
+    for _ in range(10):
+        first, second = (smemkit.full((2,), 0, np.int32, device="cpu") for _ in range(2))
+        chain = smemkit.chain(k["ends_last"][2, 1].bind(first), k["ends_last"][2, 1].bind(second))
+        begin = time.perf_counter()
+        chain()
+        seconds.append(time.perf_counter() - begin)
+    assert np.median(seconds) < 0.015, seconds
 
 
 CLUSTER = r"""
