@@ -36,11 +36,9 @@ uint64_t cluster_count(const struct smemkit_launch *launch)
     return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] / size_of(launch);
 }
 
-int cluster_workers(const struct smemkit_launch *launch, int wanted)
+int cluster_workers(const struct smemkit_launch *launch, int stacks)
 {
-    const int most = cluster_is_wanted(launch) ? MAX_WORKERS / (int)size_of(launch) : MAX_WORKERS;
-
-    return wanted < most ? wanted : most;
+    return cluster_is_wanted(launch) ? stacks / (int)size_of(launch) : stacks;
 }
 
 bool cluster_is_possible(const struct smemkit_launch *launch, char *why, size_t length)
@@ -88,13 +86,24 @@ bool cluster_prepare(struct worker *w, const struct smemkit_launch *launch)
     return true;
 }
 
-void cluster_dispose(struct worker *w)
+static void dispose_members(struct worker *w, unsigned from)
 {
-    for (unsigned i = 1; w->cluster && i < MAX_CLUSTER; i++)
+    for (unsigned i = from; w->cluster && i < MAX_CLUSTER; i++)
         if (w->cluster->members[i]) {
             worker_dispose(w->cluster->members[i]);
             free(w->cluster->members[i]);
+            w->cluster->members[i] = NULL;
         }
+}
+
+void cluster_trim(struct worker *w, const struct smemkit_launch *launch)
+{
+    dispose_members(w, cluster_is_wanted(launch) ? size_of(launch) : 1);
+}
+
+void cluster_dispose(struct worker *w)
+{
+    dispose_members(w, 1);
     free(w->cluster);
     w->cluster = NULL;
 }

@@ -19,12 +19,14 @@ struct cluster {
 bool cluster_run(struct worker *, const struct smemkit_launch *, uint64_t number);
 uint64_t cluster_count(const struct smemkit_launch *); /* of the grid */
 bool cluster_is_wanted(const struct smemkit_launch *);
-/* How many of `wanted` workers may run clusters: each needs the stacks of a whole one. */
-int cluster_workers(const struct smemkit_launch *, int wanted);
+/* How many workers may run clusters with the stacks of this many blocks: each needs those of a whole one. */
+int cluster_workers(const struct smemkit_launch *, int stacks);
 /* If not, says why. */
 bool cluster_is_possible(const struct smemkit_launch *, char *why, size_t length);
 /* Maps the stacks and the shared memory of further members. False if there is no memory for them. */
 bool cluster_prepare(struct worker *, const struct smemkit_launch *);
+/* Disposes of the members of an idle worker that the launch does not need. */
+void cluster_trim(struct worker *, const struct smemkit_launch *);
 void cluster_dispose(struct worker *);
 /* The observer enters and leaves the further members, around the worker's blocks of the launch. */
 bool cluster_observe(struct worker *, const struct smemkit_launch *, struct observation *);

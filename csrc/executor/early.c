@@ -1,9 +1,9 @@
 /* Programmatic dependent launch: a launch that begins before the one before it in the stream has run, as it may on
  * a GPU. (PTX ISA, griddepcontrol)
  *
- * It begins first, as early as it can: its blocks run until they wait for the earlier launch. Once all workers
- * have such a block, the launching thread runs the earlier launch with other workers. Blocks that begin later find
- * what that has written.
+ * It begins first, as early as it can: its blocks run until they wait for the earlier launch, or seem to spin for
+ * what only a block that waits can do. Once all workers have such a block, the launching thread runs the earlier
+ * launch with other workers. Blocks that begin later find what that has written.
  */
 #define _GNU_SOURCE
 #include "early.h"
@@ -15,7 +15,7 @@
 #include "pool.h"
 #include "schedule.h"
 
-enum { PATIENCE = 4096 }; /* turns of a block in which others run while a thread waits */
+enum { PATIENCE = 4096 }; /* turns of a block until it lets the earlier launch run */
 
 /* ---- the blocks ---- */
 
@@ -46,38 +46,44 @@ static bool any_waits(struct worker *w, bool release)
     return any;
 }
 
+static void set_in_block(struct worker *w, bool in_block)
+{
+    atomic_store(&w->in_block, in_block);
+    if (w->host)
+        atomic_store(&w->host->in_block, in_block);
+}
+
 static void park(struct worker *w)
 {
+    const struct worker *own = w->host ? w->host : w; /* one of the pool's */
+
     pthread_mutex_lock(&pool.lock);
-    atomic_store(&w->in_block, false); /* the watchdog does not count the time */
+    set_in_block(w, false); /* the watchdog does not count the time */
     pool.parked++;
     pthread_cond_broadcast(&pool.idle);
-    while (w->held || (pool.earlier && !pool.abort))
+    while (own->held || (pool.earlier && !pool.abort))
         pthread_cond_wait(&pool.released, &pool.lock);
     pool.parked--;
-    atomic_store(&w->in_block, true);
+    set_in_block(w, true);
     pthread_mutex_unlock(&pool.lock);
 }
 
-bool early_await(struct worker *w)
+static void await(struct worker *w)
 {
-    if (!any_waits(w, false))
-        return false;
     park(w);
     if (*w->abort)
         worker_leave(w);
     any_waits(w, true);
     w->cluster_dead = false;
     w->early_turns = 0;
-    return true;
 }
 
-void early_turn(struct worker *w)
+bool early_await(struct worker *w)
 {
-    if (++w->early_turns >= PATIENCE) {
-        w->early_turns = 0;
-        early_await(w);
-    }
+    if (!any_waits(w, false))
+        return false;
+    await(w);
+    return true;
 }
 
 static bool is_early(void)
@@ -88,6 +94,15 @@ static bool is_early(void)
     early = pool.earlier != NULL;
     pthread_mutex_unlock(&pool.lock);
     return early;
+}
+
+void early_turn(struct worker *w)
+{
+    if (++w->early_turns < PATIENCE)
+        return;
+    w->early_turns = 0;
+    if (is_early()) /* also if only a thread of another block waits */
+        await(w);
 }
 
 void smemkit_await_earlier(const char *file, int line)
@@ -121,6 +136,7 @@ struct outer {
     int size, running, parked;
     unsigned long generation;
     uint64_t blocks, next_block;
+    unsigned grid_arrivals; /* which launches of one library share */
     bool guards_lost, nested;
 };
 
@@ -137,6 +153,8 @@ static void begin_inner(struct outer *outer)
                             .guards_lost = pool.guards_lost,
                             .nested = pool_is_nested};
     memcpy(outer->workers, pool.workers, sizeof outer->workers);
+    if (pool.launch->grid_arrivals)
+        outer->grid_arrivals = *pool.launch->grid_arrivals;
     hold_workers(true);
     fault_handler_remove();
     pool.launch = NULL;
@@ -151,6 +169,8 @@ static void end_inner(const struct outer *outer)
     pool_stop_workers();
     memcpy(pool.workers, outer->workers, sizeof pool.workers);
     pool.launch = outer->launch;
+    if (pool.launch->grid_arrivals)
+        *pool.launch->grid_arrivals = outer->grid_arrivals;
     pool.observation = outer->observation;
     pool.size = outer->size;
     pool.running = outer->running;

@@ -8,8 +8,8 @@
  * ended, and releases them. Returns false if none does. */
 bool early_await(struct worker *);
 
-/* A thread of the block lets others run: those that wait for one which waits for the earlier launch must not do so
- * for ever. */
+/* A thread of the block lets others run. After many such turns the block waits until the earlier launch has ended:
+ * what it spins for may come from a thread, of any block, which waits for that. */
 void early_turn(struct worker *);
 
 #endif

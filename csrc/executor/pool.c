@@ -25,6 +25,7 @@ enum {
     GRACE_POLLS = 10,      /* polls until a worker that ignores an abort is interrupted */
     LAST_POLLS = 400,      /* polls until it is interrupted wherever it is */
     WATCHDOG_SECONDS = 60, /* default of SMEMKIT_WATCHDOG: per block of a user's kernel; 0: no limit */
+    SHARED_STACKS = 64,    /* of each launch in flight: _MOST_IN_FLIGHT of cpu_module.py have them together */
 };
 
 static const unsigned MAX_GRID_X = 2147483647;
@@ -113,7 +114,7 @@ static void *worker_main(void *argument)
         pthread_mutex_unlock(&pool.lock);
         run_blocks(w, pool.launch);
         pthread_mutex_lock(&pool.lock);
-        if (--pool.running == 0)
+        if (--pool.running == (pool.earlier ? pool.parked : 0))
             pthread_cond_broadcast(&pool.idle);
     }
     pthread_mutex_unlock(&pool.lock);
@@ -177,16 +178,26 @@ static uint64_t blocks_of(const struct smemkit_launch *launch)
     return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 }
 
+/* `shares`: other launches of a chain need stacks at the same time. */
+static int workers_for(const struct smemkit_launch *launch, bool shares)
+{
+    const int most = cluster_workers(launch, shares ? SHARED_STACKS : MAX_WORKERS), wanted = smemkit_workers();
+
+    if (launch->cooperative)
+        return (int)blocks_of(launch);
+    return wanted < most ? wanted : most;
+}
+
 /* Starts the missing workers, as many as there is memory for: at least one, and for a cooperative launch one per
  * block. Call it with the lock held. */
-static bool start_workers(const struct smemkit_launch *launch)
+static bool start_workers(const struct smemkit_launch *launch, bool shares)
 {
-    int wanted = launch->cooperative ? (int)blocks_of(launch) : smemkit_workers();
-
-    wanted = cluster_workers(launch, wanted);
+    const int wanted = workers_for(launch, shares);
 
     if (pool.size > wanted)
         pool_stop_workers();
+    for (int i = 0; i < pool.size && (shares || pool.size < wanted); i++)
+        cluster_trim(pool.workers[i], launch);
     while (pool.size < wanted) {
         struct worker *w = worker_start();
 
@@ -385,13 +396,13 @@ static int check_configuration(const struct smemkit_launch *launch)
 }
 
 /* Waits until no other launch has the pool, and starts its workers. Call it with the lock held. */
-static int reserve_pool(const struct smemkit_launch *launch)
+static int reserve_pool(const struct smemkit_launch *launch, bool overtakes)
 {
     while (pool.busy && !pool_is_nested)
         if (wait_interrupted())
             return error_refuse(ERROR_UNKNOWN, "interrupted");
     pool.busy = true;
-    if (start_workers(launch))
+    if (start_workers(launch, overtakes || pool_is_nested))
         return ERROR_NONE;
     pool.busy = pool_is_nested;
     pthread_cond_broadcast(&pool.idle);
@@ -452,7 +463,7 @@ static int run_in_pool(const struct smemkit_launch *launch, struct observation *
     int error;
 
     pthread_mutex_lock(&pool.lock);
-    error = reserve_pool(launch);
+    error = reserve_pool(launch, earlier != NULL);
     if (!error) {
         if (launch->grid_arrivals)
             *launch->grid_arrivals = 0;

@@ -28,7 +28,8 @@ def chain(*launches: BoundLaunch, pdl: bool = True) -> Chain:
     may begin before the launch before it has ended, and it must wait for that one, with
     ``cudaGridDependencySynchronize()`` or PTX's ``griddepcontrol.wait``, before it uses what that one writes. On
     the CPU device it begins as early as it can: its first blocks run up to that wait before the launch before it
-    begins.
+    begins. There at most three launches are in flight: the fourth, the seventh and so on begin after the end of
+    the one before, and so do a cooperative grid of more than 64 blocks and the launch after it.
 
     Parameters
     ----------

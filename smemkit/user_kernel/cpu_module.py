@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ _PTX_HEADERS = [f"smemkit/ptx/{path.name}" for path in sorted(INCLUDE.glob("smem
 _USES_CUB, _USES_CUDA_STD = r"\bcub\s*::", r"\bcuda\s*::\s*std\s*::"
 _MENTIONS_CUB = re.compile(r"\bcub\s*::|\busing\s+namespace\s+cub\b")
 _GRID_WORDS = frozenset({"this_grid", "grid_group"})  # its blocks may wait for each other
+_MOST_IN_FLIGHT = 3  # launches of a chain that have begun and not ended
+_STACKS = 64  # for blocks of each of them: SHARED_STACKS of executor/pool.c
 
 _Fields = ctypes.c_longlong * DESCRIPTION_FIELDS
 _EntryPoint = ctypes.CFUNCTYPE(
@@ -154,6 +157,12 @@ class CpuModule:
         x, y, z = (ctypes.c_uint * 3).in_dll(self._library, symbol)
         return x, y or 1, z or 1
 
+    def is_cooperative(self, kernel: str) -> bool:
+        """Whether the kernel's blocks may wait for each other, so that they run together."""
+        if kernel not in self._cooperative:
+            self._cooperative[kernel] = self._code.reaches(template_name(kernel), _GRID_WORDS)
+        return self._cooperative[kernel]
+
     def launch(
         self,
         kernel: str,
@@ -170,10 +179,8 @@ class CpuModule:
         `host_cannot_write`: the host cannot write the kernel's memory during the launch. `cluster`: the blocks of
         a cluster, or None."""
         enter = _EntryPoint((f"smemkit_enter_{self._kernel_numbers[kernel]}", self._library))
-        if kernel not in self._cooperative:
-            self._cooperative[kernel] = self._code.reaches(template_name(kernel), _GRID_WORDS)
-        cooperative = self._cooperative[kernel]
-        shape = (ctypes.c_uint * 11)(*grid, *block, host_cannot_write, cooperative, *(cluster or (0, 0, 0)))
+        words = host_cannot_write, self.is_cooperative(kernel), *(cluster or (0, 0, 0))
+        shape = (ctypes.c_uint * 11)(*grid, *block, *words)
         try:
             error = enter(kernel.encode(), shape, shared_bytes, arguments)
         except SystemError as wrapper:  # Ctrl-C inside the launch; ctypes wraps its exception
@@ -187,8 +194,9 @@ class CpuModule:
     def launch_chain(
         self, launches: Sequence[tuple[Any, Any]], *, overlap: bool, checked: bool, **options: Any
     ) -> None:
-        """Runs launches, each with the addresses of its arguments, one after the other. With `overlap` each begins
-        before the one before it has run; in a check, which has its own way to find that, it may do so."""
+        """Runs launches, each with the addresses of its arguments, one after the other. With `overlap` each of a
+        group begins before the one before it has run; in a check, which has its own way to find that, it may do
+        so."""
         del options["stream"], options["array_streams"]
         if checked or not overlap:
             for number, (one, addresses) in enumerate(launches):
@@ -196,7 +204,8 @@ class CpuModule:
                     _core.chain_launch(overlap and number > 0)
                 one.launch(addresses, **options)
         else:
-            _launch_early(launches, options)
+            for group in _groups_in_flight(launches):
+                _launch_early(group, options)
 
     def read(self, variable: str) -> bytes:
         """The bytes of a variable."""
@@ -210,14 +219,31 @@ class CpuModule:
 _Earlier = ctypes.CFUNCTYPE(ctypes.c_int)
 
 
+def _groups_in_flight(launches: Sequence[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+    """The launches in groups that are in flight together, each with stacks of its own. A grid whose blocks run
+    together and need more stacks is alone."""
+    groups: list[list[tuple[Any, Any]]] = []
+    alone = True
+    for launch in launches:
+        ready = launch[0]
+        was_alone, alone = alone, ready.module.is_cooperative(ready.kernel.name) and prod(ready.of.grid) > _STACKS
+        if alone or was_alone or len(groups[-1]) == _MOST_IN_FLIGHT:
+            groups.append([])
+        groups[-1].append(launch)
+    return groups
+
+
 def _launch_early(launches: Sequence[tuple[Any, Any]], options: dict[str, Any]) -> None:
-    """Runs the last of these launches, which begins first, and lets the executor call for those before it."""
+    """Runs the last of these launches, which begins first, and lets the executor call for those before it. If it
+    fails before that, they run afterwards, unless it was interrupted."""
     *others, (last, addresses) = launches
     errors: list[BaseException] = []
 
     def run_others() -> int:
+        before = others.copy()
+        others.clear()
         try:
-            _launch_early(others, options)
+            _launch_early(before, options)
         except BaseException as error:
             errors.append(error)
             return _CUDA_ERROR_UNKNOWN
@@ -228,12 +254,13 @@ def _launch_early(launches: Sequence[tuple[Any, Any]], options: dict[str, Any]) 
         _executor.smemkit_overtake(earlier)
     try:
         last.launch(addresses, **options)
-    except BaseException:
+    except BaseException as error:
+        _executor.smemkit_overtake(None)
+        if others and isinstance(error, Error):
+            run_others()
         if errors:
             raise errors[0] from None
         raise
-    finally:
-        _executor.smemkit_overtake(None)
 
 
 def _includes_cuda_std(code: DeviceCode) -> bool:

@@ -1,5 +1,9 @@
 """Chains of launches: programmatic dependent launch on the CPU device, plain and checked."""
 
+import signal
+import time
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -44,6 +48,28 @@ def arrays(count):
 def two(wait, **options):
     k, (a, b) = kernels(wait), arrays(2)
     return smemkit.chain(k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, b), **options), a, b
+
+
+@contextmanager
+def threads(n):
+    before = smemkit.get_num_threads()
+    smemkit.set_num_threads(n)
+    try:
+        yield
+    finally:
+        smemkit.set_num_threads(before)
+
+
+@pytest.fixture
+def two_threads():
+    with threads(2):
+        yield
+
+
+@pytest.fixture
+def sixteen_threads():
+    with threads(16):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -205,6 +231,60 @@ def test_threads_that_spin_until_another_has_waited_go_on():
     np.testing.assert_array_equal(b[:33], np.arange(33))
 
 
+SPIN_FOR_A_BLOCK = r"""
+__global__ void first(int *a) { a[0] = 1; }
+__global__ void second(int *a)
+{
+    if (blockIdx.x == 0) {
+        cudaGridDependencySynchronize();
+        a[1] = a[0] + 1;
+        __threadfence();
+        atomicExch(&a[2], 1);
+    } else {
+        while (!atomicAdd(&a[2], 0))
+            ;
+        __threadfence();
+        a[3] = a[1] + 1;
+    }
+}
+"""
+
+
+def test_blocks_that_spin_until_another_has_waited_go_on(two_threads):
+    k = smemkit.Kernel(SPIN_FOR_A_BLOCK)
+    a = np.zeros(4, np.int32)
+    smemkit.chain(k["first"][1, 1].bind(a), k["second"][2, 1].bind(a))()
+    np.testing.assert_array_equal(a, [1, 2, 1, 3])
+
+
+ENDS_LAST = r"""
+__global__ void ends_last(int *flag)
+{
+    if (blockIdx.x == 0) {
+        atomicExch(flag, 1);
+        cudaGridDependencySynchronize();
+        return;
+    }
+    while (!atomicAdd(flag, 0))
+        ;
+    for (int i = 0; i < 100000; i++)
+        atomicAdd(&flag[1], 1);
+}
+"""
+
+
+def test_the_end_of_a_block_after_others_have_begun_to_wait_is_noticed_at_once(two_threads):
+    k = smemkit.Kernel(ENDS_LAST)
+    seconds = []
+    for _ in range(10):
+        first, second = (smemkit.full((2,), 0, np.int32, device="cpu") for _ in range(2))
+        chain = smemkit.chain(k["ends_last"][2, 1].bind(first), k["ends_last"][2, 1].bind(second))
+        begin = time.perf_counter()
+        chain()
+        seconds.append(time.perf_counter() - begin)
+    assert np.median(seconds) < 0.015, seconds
+
+
 CLUSTER = r"""
 #include <cooperative_groups.h>
 __global__ void first(int *a) { a[blockIdx.x] = blockIdx.x + 1; }
@@ -227,6 +307,113 @@ def test_a_cluster_waits_through_one_of_its_blocks():
     assert smemkit.check(both).ok
 
 
+CLUSTER_OF_A_LONG_CHAIN = r"""
+__global__ void first(int *a) { a[0] = 1; }
+__global__ void slow(int *a)
+{
+    cudaGridDependencySynchronize();
+    for (int i = 0; i < 100000; i++)
+        atomicAdd(&a[1], 1);
+    a[2] = a[0] + 1;
+}
+__global__ void __cluster_dims__(2, 1, 1) last(const int *a, int *b)
+{
+    if (blockIdx.x % 2 == 0)
+        return;
+    cudaGridDependencySynchronize();
+    b[0] = a[2] + 1;
+}
+"""
+
+
+def test_a_cluster_waits_through_one_of_its_further_blocks_for_two_launches():
+    k = smemkit.Kernel(CLUSTER_OF_A_LONG_CHAIN)
+    a, b = np.zeros(3, np.int32), np.zeros(1, np.int32)
+    smemkit.chain(k["first"][1, 1].bind(a), k["slow"][1, 1].bind(a), k["last"][2, 1].bind(a, b))()
+    assert b[0] == 3
+
+
+GRIDS = r"""
+#include <cooperative_groups.h>
+__global__ void first(int *a)
+{
+    cooperative_groups::this_grid().sync();
+    atomicAdd(&a[0], 1);
+}
+__global__ void second(int *a, int *b)
+{
+    cudaGridDependencySynchronize();
+    if (blockIdx.x == 1) {
+        for (int i = 0; i < 10000; i++)
+            atomicAdd(&a[1], 1);
+        a[2] = a[0];
+    }
+    cooperative_groups::this_grid().sync();
+    if (blockIdx.x == 0)
+        b[0] = a[2];
+}
+"""
+
+
+def test_grids_of_two_launches_have_barriers_of_their_own():
+    k = smemkit.Kernel(GRIDS)
+    a, b = np.zeros(3, np.int32), np.zeros(1, np.int32)
+    smemkit.chain(k["first"][3, 1].bind(a), k["second"][2, 1].bind(a, b))()
+    assert b[0] == 3
+
+
+LONG = r"""
+#include <cooperative_groups.h>
+__global__ void count(int *a)
+{
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], 1);
+}
+__global__ void look(int *a, int *b, int i)
+{
+    b[i] = a[0];
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], 1);
+}
+__global__ void together(int *a)
+{
+    cooperative_groups::this_grid().sync();
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], 1);
+}
+"""
+
+
+def test_a_chain_of_any_length_runs_three_at_a_time(sixteen_threads):
+    k = smemkit.Kernel(LONG)
+    a, b = np.zeros(1, np.int32), np.zeros(7, np.int32)
+    smemkit.chain(*[k["count"][1, 1].bind(a)] * 20)()
+    smemkit.set_num_threads(1)
+    smemkit.chain(*[k["count"][1, 1].bind(a)] * 380)()
+    assert a[0] == 400
+    smemkit.chain(*[k["look"][1, 1].bind(a, b, i) for i in range(7)])()
+    np.testing.assert_array_equal(b, [400, 400, 400, 403, 403, 403, 406])
+
+
+def test_stacks_of_a_cluster_are_free_for_later_launches(sixteen_threads):
+    k = smemkit.Kernel(LONG)
+    a = np.zeros(1, np.int32)
+    cluster = k["count"][256, 1, 0, None, 16].bind(a)
+    smemkit.chain(cluster, pdl=False)()
+    smemkit.chain(k["count"][1, 1].bind(a), k["count"][1, 1].bind(a), cluster)()
+    smemkit.chain(cluster, cluster, pdl=False)()
+    k["together"][60, 1](a)
+    assert a[0] == 256 + 258 + 512 + 60
+
+
+def test_large_grids_that_run_together_are_alone_in_flight():
+    k = smemkit.Kernel(LONG)
+    a = np.zeros(1, np.int32)
+    large, small = k["together"][100, 1].bind(a), k["together"][2, 1].bind(a)
+    smemkit.chain(large, large, large, small)()
+    assert a[0] == 302
+
+
 def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
     k, (a, b) = kernels(), arrays(2)
     chain = smemkit.chain(k["first"][SHAPE].bind(a), k["wrong"][1, 1].bind(a), k["second"][SHAPE].bind(a, b))
@@ -236,6 +423,27 @@ def test_an_error_of_an_earlier_launch_is_raised_and_arrays_stay_as_they_were():
     both, _, b = two(WAIT)
     both()
     np.testing.assert_array_equal(b, 2 * np.arange(N))
+
+
+@pytest.mark.parametrize(("name", "shape"), [("wrong", (1, 1)), ("first", (1, 1, 1 << 20))])
+def test_launches_before_one_that_fails_have_run(name, shape):
+    k = kernels()
+    a, other = (smemkit.full((N,), -1, np.int32, device="cpu") for _ in range(2))
+    b = smemkit.full((N,), -1, np.int32, device="cpu")
+    before = k["first"][SHAPE].bind(a), k["second"][SHAPE].bind(a, b)
+    with pytest.raises(smemkit.Error, match=r"wrong|shared memory"):
+        smemkit.chain(*before, k[name][shape].bind(other))()
+    np.testing.assert_array_equal(b.numpy(), 2 * np.arange(N))
+    assert other.numpy()[0] == (1 if name == "wrong" else -1)
+
+
+def test_launches_before_an_interrupted_one_do_not_run():
+    k = kernels()
+    a, other = (smemkit.full((N,), -1, np.int32, device="cpu") for _ in range(2))
+    smemkit._core.fail_launch(1, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        smemkit.chain(k["first"][SHAPE].bind(a), k["first"][SHAPE].bind(other))()
+    np.testing.assert_array_equal(a.numpy(), -1)
 
 
 def test_wrong_uses_are_refused():
