@@ -79,11 +79,13 @@ def argument(parameter, name, named, scalar, ascending):
     return value
 
 
-def clear_constants(kernel, text):
-    """Sets __constant__ numbers to 0: the host may change them."""
-    for name, value in kernel.constants.items():
-        if value.dtype.kind in "fiu" and re.search(rf"__constant__(?! const)[^;()]*\b{name}\b", text):
-            kernel.constants[name] = value * 0
+def constants_of(kernel, text):
+    """The __constant__ numbers, which the host may change: name → value."""
+    return {
+        name: value
+        for name, value in kernel.constants.items()
+        if value.dtype.kind in "fiu" and re.search(rf"__constant__(?! const)[^;()]*\b{name}\b", text)
+    }
 
 
 def kernel_faults(kernel, text, grid, block):
@@ -94,10 +96,10 @@ def kernel_faults(kernel, text, grid, block):
     module = program.module("cpu", kernel.name, checked=True)
     parameters = program.parameters(module, kernel._function, kernel.name)
     named, scalars = scalars_of(text)
-    runs = []
+    runs, constants = [], constants_of(kernel, text)
     for scalar, ascending in islice(product([*scalars, math.prod(block)], (False, True)), MOST_RUNS):
-        if ascending:
-            clear_constants(kernel, text)
+        for name, value in constants.items():
+            kernel.constants[name] = value * (not ascending)
         pairs = zip(parameters, kernel.parameters, strict=True)
         arguments = [argument(one, name, named, scalar, ascending) for one, name in pairs]
         found = smemkit.check(kernel[grid, block], *arguments).faults
@@ -124,13 +126,16 @@ def verdict_of(path):
     text = HEADER + text
     try:
         whole = smemkit.Kernel(text, options=macros)
-        names = [name for name in whole.names if name not in whole.skipped]
-        found = [kernel_faults(whole[name], text, grid, block) for name in names]
+        found = [
+            kernel_faults(whole[name], text, grid, block) for name in whole.names if name not in whole.skipped
+        ]
     except (smemkit.Error, ValueError, TypeError) as error:
         return f"not run: {corpus.cause_of(str(error))}"
-    if None in found:
-        return "not run: no arguments satisfy the preconditions"
-    return ", ".join(sorted(set().union(*found))) or "no faults"
+    if faults := set().union(*filter(None, found)):
+        return ", ".join(sorted(faults))
+    if whole.skipped:
+        return f"not run: {corpus.cause_of(next(iter(whole.skipped.values())))}"
+    return "not run: no arguments satisfy the preconditions" if None in found else "no faults"
 
 
 def survey(options):

@@ -54,3 +54,12 @@ def test_warnings_are_not_faults_and_what_does_not_run_is_told(tmp_path, capsys)
     gpuverify.print_summary(results, {"c": "nothing to execute"})
     assert "c: expected fault, got no faults; nothing to execute\n" in (shown := capsys.readouterr().out)
     assert shown.endswith("1 of 3 faults are told\n1 of 2 tests without faults pass\n")
+
+
+def test_a_test_with_a_kernel_that_does_not_compile_was_not_run(tmp_path):
+    file = tmp_path / "kernel.cu"
+    broken = "__global__ void broken(int *p) { p[0] = no_such_function(1); }\n"
+    file.write_text(TEST.format(expected="pass", n=8, index=OWN) + broken)
+    assert gpuverify.verdict_of(str(file)).startswith("not run: ")
+    file.write_text(TEST.format(expected="pass", n=8, index=0) + broken)
+    assert gpuverify.verdict_of(str(file)) == "race WAW"
