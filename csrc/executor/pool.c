@@ -114,7 +114,7 @@ static void *worker_main(void *argument)
         pthread_mutex_unlock(&pool.lock);
         run_blocks(w, pool.launch);
         pthread_mutex_lock(&pool.lock);
-        if (--pool.running == 0)
+        if (--pool.running == (pool.earlier ? pool.parked : 0))
             pthread_cond_broadcast(&pool.idle);
     }
     pthread_mutex_unlock(&pool.lock);
