@@ -258,7 +258,7 @@ def test_blocks_that_spin_until_another_has_waited_go_on(two_threads):
 
 
 ENDS_LAST = r"""
-__global__ void ends_last(int *flag)
+__global__ void ends_last(int *flag, int steps)
 {
     if (blockIdx.x == 0) {
         atomicExch(flag, 1);
@@ -267,22 +267,23 @@ __global__ void ends_last(int *flag)
     }
     while (!atomicAdd(flag, 0))
         ;
-    for (int i = 0; i < 100000; i++)
-        atomicAdd(&flag[1], 1);
+    for (volatile int i = 0; i < steps; i = i + 1)
+        ;
 }
 """
 
 
 def test_the_end_of_a_block_after_others_have_begun_to_wait_is_noticed_at_once(two_threads):
     k = smemkit.Kernel(ENDS_LAST)
-    seconds = []
-    for _ in range(10):
-        first, second = (smemkit.full((2,), 0, np.int32, device="cpu") for _ in range(2))
-        chain = smemkit.chain(k["ends_last"][2, 1].bind(first), k["ends_last"][2, 1].bind(second))
+    seconds = {True: [], False: []}
+    for pdl in [True, False] * 9:
+        flags = [smemkit.full((2,), 0, np.int32, device="cpu") for _ in range(3)]
+        steps = 0, 15_000_000, 15_000_000
+        launches = [k["ends_last"][2, 1].bind(*each) for each in zip(flags, steps, strict=True)]
         begin = time.perf_counter()
-        chain()
-        seconds.append(time.perf_counter() - begin)
-    assert np.median(seconds) < 0.015, seconds
+        smemkit.chain(*launches, pdl=pdl)()
+        seconds[pdl].append(time.perf_counter() - begin)
+    assert np.median(seconds[True]) < np.median(seconds[False]) + 0.018, seconds
 
 
 CLUSTER = r"""
