@@ -183,7 +183,7 @@ class DeviceCode:
         for at, lines in before.items():
             marker = line_marker(*source_location(self.text, at))
             column = at - self.text.rfind("\n", 0, at) - 1
-            edits.append((at, at, f"\n{marker}{lines}\n{marker}{' ' * column}"))
+            edits.append((at, at, f"\n{lines}\n{marker}{' ' * column}"))
         text = self.text
         for start, end, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[end:]

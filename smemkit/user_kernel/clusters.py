@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from smemkit.cuda_source.declarations import TYPE_WORDS
+from smemkit.cuda_source.includes import line_marker, source_location
 from smemkit.cuda_source.lexer import identifiers, matching_angle_bracket
 from smemkit.cuda_source.overloads import base_name, template_name
 from smemkit.cuda_source.scanner import DeviceCode, Outline
@@ -41,8 +42,8 @@ def cluster_lines(code: DeviceCode, kernels: Sequence[str]) -> dict[int, str]:
     lines: dict[int, str] = {}
     for outline in with_dims:
         own = numbers.get(outline.kernel, ())
-        head = code.text[outline.start : outline.head_end]
-        variables = [f"SMEMKIT_CLUSTER({number}, SMEMKIT_DIMS_OF({head}\n));" for number in own]
+        head, line = code.text[outline.start : outline.head_end], source_location(code.text, outline.start)
+        variables = [f"{line_marker(*line)}SMEMKIT_CLUSTER({n}, SMEMKIT_DIMS_OF({head}\n));" for n in own]
         if own:
             first = f"SMEMKIT_HAS_CLUSTER_{own[0]}"
             begin = f"#ifndef {first}\n#define {first}{_DIMS_ARE_ARGUMENTS}"

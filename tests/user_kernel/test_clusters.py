@@ -561,3 +561,11 @@ def test_a_parameter_may_be_called_cluster_dims():
     x = np.zeros(1, np.int32)
     kernel("__global__ void k(int *x, int cluster_dims) { *x = cluster_dims; }")[1, 1](x, 3)
     assert x[0] == 3
+
+
+def test_an_error_in_cluster_dims_names_its_line():
+    text = "\n__global__ void __cluster_dims__(nowhere)\nk(int *x) { *x = 1; }\n"
+    text += "__global__ void last(int *x) {}" + 6 * "\n"
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:2: .*'nowhere'"):
+        kernel(text)["k"][4, 1](np.zeros(1, np.int32))
+    kernel(text)["last"][1, 1](np.zeros(1, np.int32))
