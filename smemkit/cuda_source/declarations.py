@@ -12,25 +12,25 @@ from smemkit.cuda_source.lexer import DEFINE, identifiers, matching_angle_bracke
 __all__ = [
     "DEVICE_WORDS",
     "FUNCTION_NAME",
+    "SPECIFIERS",
     "TYPE_WORDS",
     "Declaration",
     "collect_macros",
     "declarations_in",
     "end_of_declaration",
+    "is_specifier",
     "with_macro_identifiers",
 ]
 
 DEVICE_WORDS = {f"__{word}__" for word in ("global", "device", "constant", "shared", "managed")}
-_SPECIFIERS = DEVICE_WORDS | {
-    f"__{word}__" for word in ("host", "launch_bounds", "forceinline", "noinline", "attribute")
-}
-_SPECIFIERS |= {"static", "inline", "extern", "void", "noinline", "always_inline", "unused"}
 _PARENTHESES = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 # attributes whose parentheses are not a function's parameters
 _ATTRIBUTE = re.compile(
     r"\b(?:__\w+_bounds__|__cluster_dims__|__maxnreg__|__align__|alignas|__attribute__)\s*(?=\()"
 )
-_CONSTANT = re.compile(r"\s*(?:typedef|using|namespace|static_assert)\b|[^=]*\b(?:const|constexpr)\b")
+_CONSTANT = re.compile(
+    r"\s*(?:using|namespace|static_assert)\b|.*\btypedef\b|[^=]*\b(?:const|constexpr)\b", re.DOTALL
+)
 FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _NEXT_CHARACTER = re.compile(r"\s*(\S?)")
 _BETWEEN_DECLARATIONS = re.compile(r"(?:[\s;}]+|(?:public|protected|private)\s*:(?!:))*")
@@ -41,6 +41,13 @@ TYPE_WORDS = frozenset(
         " struct class union enum typedef using typename template auto mutable",
     )
 )
+_TYPE_KEYWORDS = {"typedef", "using", "struct", "class", "union", "enum"}
+_FUNCTION_ATTRIBUTES = {f"__{word}__" for word in ("launch_bounds", "cluster_dims", "maxnreg")}
+_ATTRIBUTES = {f"__{word}__" for word in ("host", "forceinline", "noinline", "attribute", "align")}
+_ATTRIBUTES |= _FUNCTION_ATTRIBUTES | {"noinline", "always_inline", "unused", "alignas"}
+SPECIFIERS = DEVICE_WORDS | _ATTRIBUTES | TYPE_WORDS - _TYPE_KEYWORDS
+# a macro with one of these declares something, or begins to
+_MARKS = DEVICE_WORDS | _FUNCTION_ATTRIBUTES | {"template", "constexpr", "consteval"}
 
 
 @dataclass(eq=False)
@@ -74,7 +81,7 @@ class Declaration:
             return self.words - TYPE_WORDS
         if self.kind == "type":
             head = re.sub(r":(?!:).*", "", head, flags=re.DOTALL)  # without base classes
-        elif not re.match(r"\s*(?:typedef|using)\b", head):
+        elif not re.search(r"^\s*using\b|\btypedef\b", head):
             head, tail = re.split(r"[={(]", head)[0], ""
         return identifiers(f"{head} {tail}") - TYPE_WORDS
 
@@ -88,7 +95,7 @@ class Declaration:
     @property
     def _is_type_by_macro(self) -> bool:
         """Whether a macro call may declare a type: any of its identifiers may be the name."""
-        return bool(self.macro_words & {"typedef", "using", "struct", "class", "union", "enum"})
+        return bool(self.macro_words & _TYPE_KEYWORDS)
 
 
 def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterator[Declaration]:
@@ -104,26 +111,37 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
             words = frozenset(with_macro_identifiers(identifiers(call), macros))
             yield Declaration(start, at, call, call, "", scope, "call", macro_words=words)
             continue
-        at, brace, kind = end_of_declaration(code, start, end)
+        at, brace, kind = end_of_declaration(code, start, end, macros)
         if kind == "block":
             name = re.match(r"\s*(?:inline\s+)?namespace\s+([\w:]+)", code[start:brace])
             yield from declarations_in(code, brace + 1, at - 1, scope + (f"{name[1]}::" if name else ""), macros)
         else:
             template, head = split_template(code[start : at if brace is None else brace])
+            template = template or _template_by_macro(head, macros)
             head = _without_macro_arguments(head, macros)
             yield Declaration(start, at, code[start:at], head, template, scope, kind)
 
 
 def _without_macro_arguments(head: str, macros) -> str:
-    """A declaration's head without the arguments of macros before its name: BOUNDS(256) void f(int *x)."""
+    """A declaration's head without the arguments of macros that are not its name: BOUNDS(256) void f(int *x)."""
     match = FUNCTION_NAME.search(head)
     while match and macros.get(match[1], (False,))[0]:
         end = matching_bracket(head, match.end() - 1) + 1
-        if not re.match(r"\s*[\w:]", head[end:]):
+        if not re.match(r"\s*[\w:]", head[end:]) and not is_specifier(head[match.start() : end], macros):
             break
-        head = f"{head[: match.end() - 1]} {head[end:]}"
+        marks = " ".join(sorted(identifiers(head[match.end() : end]) & DEVICE_WORDS))
+        head = f"{head[: match.end() - 1]} {marks} {head[end:]}"
         match = FUNCTION_NAME.search(head, match.end() - 1)
     return head
+
+
+def _template_by_macro(head: str, macros) -> str:
+    """The macro at the start of a declaration's head that has its template parameters; "" if there is none."""
+    first = re.match(r"\s*([A-Za-z_]\w*)\s*(\(?)", head)
+    if not first or "template" not in _reached_outside(frozenset({first[1]}), macros):
+        return ""
+    stop = matching_bracket(head, first.end() - 1) + 1 if first[2] else first.end()
+    return " ".join(head[:stop].split())
 
 
 def _end_of_macro_call(code: str, at: int, macros) -> int:
@@ -134,17 +152,21 @@ def _end_of_macro_call(code: str, at: int, macros) -> int:
         return 0
     end = matching_bracket(code, match.end() - 1) + 1
     after = _NEXT_CHARACTER.match(code, end)[1]
-    if re.match(r"\w", after) and _is_specifier(match[1], macros):  # KERNEL(256) void f(int *x) { … }
+    call = code[match.start() : end]
+    if re.match(r"\w", after) and is_specifier(call, macros):  # KERNEL(256) void f(int *x) { … }
         return 0
     if after == "(":
         end = matching_bracket(code, code.index("(", end)) + 1
         if _NEXT_CHARACTER.match(code, end)[1] == "{":
             end = matching_bracket(code, code.index("{", end)) + 1
         return end
+    words = with_macro_identifiers(identifiers(call), macros)
+    if after == "{" and "__global__" in words:  # KERNEL(scale) { … }, whose parameters are the macro's
+        return matching_bracket(code, code.index("{", end)) + 1
     return 0 if after in ("{", "=", ",") and after else end
 
 
-def end_of_declaration(code: str, start: int, end: int) -> tuple[int, int | None, str]:
+def end_of_declaration(code: str, start: int, end: int, macros) -> tuple[int, int | None, str]:
     """The end of a declaration, its first brace, and its kind: "block" for namespaces and extern "C"."""
     at, brace, kind = start, None, ""
     while at < end:
@@ -156,7 +178,7 @@ def end_of_declaration(code: str, start: int, end: int) -> tuple[int, int | None
             break
         elif character == "{":
             if brace is None:
-                brace, kind = at, _declaration_kind(code[start:at])
+                brace, kind = at, _declaration_kind(code[start:at], macros)
             at = matching_bracket(code, at)
             if kind == "block" or (
                 kind == "function" and _NEXT_CHARACTER.match(code, at + 1, end)[1] not in ("{", ",")
@@ -164,15 +186,15 @@ def end_of_declaration(code: str, start: int, end: int) -> tuple[int, int | None
                 at += 1
                 break
         at += 1
-    return min(at, end), brace, kind or _declaration_kind(code[start:at], semicolon=True)
+    return min(at, end), brace, kind or _declaration_kind(code[start:at], macros, semicolon=True)
 
 
-def _declaration_kind(head: str, semicolon: bool = False) -> str:
+def _declaration_kind(head: str, macros, semicolon: bool = False) -> str:
     """The kind of a declaration, from the text before its first brace or its semicolon."""
-    head = split_template(head)[1]
+    head = _without_macro_arguments(split_template(head)[1], macros)
     if not semicolon and re.fullmatch(r"\s*(?:extern|(?:inline\s+)?namespace\b[\w\s:]*)?\s*", head):
         return "block"
-    if re.match(r"\s*(?:typedef|using|namespace)\b", head):
+    if re.search(r"^\s*(?:using|namespace)\b|\btypedef\b", head):
         return "other"
     outside = re.sub(r"\(.*\)", "()", head, flags=re.DOTALL)
     if "=" in outside:
@@ -207,18 +229,34 @@ def collect_macros(directives) -> dict[str, tuple[bool, frozenset[str], frozense
         if match:
             _, words, outside = macros.get(match["name"], (False, frozenset(), frozenset()))
             body = match["body"]
-            outside |= frozenset(re.findall(r"\w+|[^\w\s\\]", _PARENTHESES.sub("", body)))
+            outside |= _outside_parentheses(body) - identifiers(match["parameters"] or "")
             macros[match["name"]] = match["parameters"] is not None, words | identifiers(body), outside
     return macros
 
 
-def _is_specifier(macro: str, macros) -> bool:
-    """Whether a macro consists of specifiers, attributes and `void`."""
-    outside, seen = macros[macro][2], {macro}
-    while known := (outside & macros.keys()) - seen:
+def _outside_parentheses(text: str) -> frozenset[str]:
+    """The words and the other characters of a text outside of parentheses."""
+    return frozenset(re.findall(r"\w+|[^\w\s\\]", _PARENTHESES.sub("", text)))
+
+
+def is_specifier(call: str, macros) -> bool:
+    """Whether a macro's call is a part of a declaration and does not end it: it consists of specifiers, attributes
+    and types, or marks what follows."""
+    macro, _, arguments = call.partition("(")
+    given = _outside_parentheses(arguments.rpartition(")")[0])
+    own = _reached_outside(frozenset({macro.strip()}), macros)
+    every = own | _reached_outside(given, macros)
+    specifies = bool(own) and own <= SPECIFIERS
+    return not every & set(";{}") and (specifies or bool(every & _MARKS))
+
+
+def _reached_outside(words: frozenset[str], macros) -> frozenset[str]:
+    """These words and characters with macros replaced by theirs, outside of parentheses."""
+    seen: frozenset[str] = frozenset()
+    while known := words & macros.keys():
         seen |= known
-        outside = (outside - known).union(*(macros[name][2] for name in known))
-    return bool(outside) and outside <= _SPECIFIERS
+        words = words.union(*(macros[name][2] for name in known)) - seen
+    return words
 
 
 def with_macro_identifiers(words: frozenset[str], macros) -> set[str]:

@@ -37,7 +37,7 @@ def blank_host_members(declarations: list[Declaration], code: str, macros) -> No
         if declaration.kind == "function":
             defined[_is_host_function(declaration, macros)] |= _defined_members(declaration)
     for declaration in declarations:
-        if declaration.kind == "type" or re.match(r"\s*typedef\s+(?:struct|class|union)\b", declaration.head):
+        if declaration.kind == "type" or re.search(r"\btypedef\s+(?:struct|class|union)\b", declaration.head):
             declaration.host_members = tuple(_host_members(declaration, "", code, macros, defined))
         for start, end, _ in declaration.host_members:
             declaration.code = blank(declaration.code, [(start - declaration.start, end - declaration.start)])
@@ -51,7 +51,7 @@ def _host_members(outer: Declaration, scope: str, code: str, macros, defined) ->
     compile.
     """
     found = _CLASS_HEAD.search(outer.head)
-    brace = end_of_declaration(code, outer.start, outer.end)[1]
+    brace = end_of_declaration(code, outer.start, outer.end, macros)[1]
     if not found or brace is None or re.search(r"\benum\b", outer.head):
         return
     words = re.findall(r"\w+", re.sub(r"\bfinal\b|<.*|:(?!:).*", "", found["rest"], flags=re.DOTALL))

@@ -10,16 +10,19 @@ outlines of declarations are parsed; the compiler does the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from smemkit.cuda_source.declarations import (
     DEVICE_WORDS,
     FUNCTION_NAME,
+    SPECIFIERS,
     TYPE_WORDS,
     Declaration,
     collect_macros,
     declarations_in,
+    end_of_declaration,
+    is_specifier,
     with_macro_identifiers,
 )
 from smemkit.cuda_source.host_members import blank_host_members
@@ -32,6 +35,8 @@ __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
 _NAMESPACES = re.compile(r"(?:\b[A-Za-z_]\w*\s*::\s*)*$")  # void inner::kernel(
 _USING_NAMESPACE = re.compile(r"using\s+namespace\b")
+_NOTHING: Mapping[int, str] = {}
+_OPENING = re.compile(r"\s*\(")
 _DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
 
 
@@ -85,6 +90,10 @@ class Outline:
         The kernel that it declares, or "".
     for_host : bool
         Whether it is a type or a function, perhaps a macro's, of which nothing is marked as device code.
+    head_end : int
+        Where its body begins, or its semicolon, if it has a cluster.
+    cluster : frozenset of str or None
+        The identifiers in its __cluster_dims__ and that word, by macros too; None if it has none.
     """
 
     start: int
@@ -93,6 +102,8 @@ class Outline:
     words: frozenset[str]
     kernel: str
     for_host: bool
+    head_end: int
+    cluster: frozenset[str] | None
 
 
 @dataclass(frozen=True)
@@ -152,12 +163,12 @@ class DeviceCode:
             for outline in self.outlines
         )
 
-    def assemble(self, keep: Callable[[str], bool | str]) -> str:
+    def assemble(self, keep: Callable[[str], bool | str], before: Mapping[int, str] = _NOTHING) -> str:
         """The text for a compiler.
 
         `keep` decides on the "<file>" of each #include line: True keeps it, "if available" keeps it if the
-        compiler has the file. A #define of `have_macro(name)` follows each kernel and variable, because an #if may
-        exclude it.
+        compiler has the file. `before`: lines that go before the declarations that start at these positions. A
+        #define of `have_macro(name)` follows each kernel and variable, because an #if may exclude it.
         """
         edits = [
             (end, end, f"\n#define {have_macro(name)}\n{line_marker(*source_location(self.text, end))}")
@@ -169,6 +180,10 @@ class DeviceCode:
                 number, file = source_location(self.text, start)
                 line = f"#if __has_include({name})\n{line}\n#endif\n{line_marker(number + 1, file)[:-1]}"
             edits.append((start, end, line if answer else ""))
+        for at, lines in before.items():
+            marker = line_marker(*source_location(self.text, at))
+            column = at - self.text.rfind("\n", 0, at) - 1
+            edits.append((at, at, f"\n{lines}\n{marker}{' ' * column}"))
         text = self.text
         for start, end, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[end:]
@@ -259,7 +274,26 @@ def _outline(declaration: Declaration, function: Function | None, macros) -> Out
     words = frozenset(with_macro_identifiers(declaration.words, macros))
     kernel = function.name if function else ""
     for_host = declaration.kind != "other" and not words & DEVICE_WORDS
-    return Outline(declaration.start, declaration.end, declaration.names, words, kernel, for_host)
+    length, cluster = 0, None
+    if words & {"__cluster_dims__", "cluster_dims"}:
+        brace = end_of_declaration(declaration.code, 0, len(declaration.code), macros)[1]
+        length = len(declaration.code.rstrip(" \n;")) if brace is None else brace
+        cluster = _cluster_words(declaration.code[:length], macros)
+    start, end = declaration.start, declaration.end
+    return Outline(start, end, declaration.names, words, kernel, for_host, start + length, cluster)
+
+
+def _cluster_words(head: str, macros) -> frozenset[str] | None:
+    """The identifiers in a declaration's __cluster_dims__ and in the macros around it; None if it has none."""
+    found: set[str] = set()
+    for match in re.finditer(r"\b[A-Za-z_]\w*", head):
+        reached = with_macro_identifiers(frozenset({match[0]}), macros)
+        opening = _OPENING.match(head, match.end())
+        stop = matching_bracket(head, opening.end() - 1) if opening else match.end()
+        words = reached | with_macro_identifiers(identifiers(head[match.end() : stop]), macros)
+        if "__cluster_dims__" in reached or ("__attribute__" in reached and "cluster_dims" in words):
+            found |= words
+    return frozenset(found) or None
 
 
 def _drop_unbalanced_branches(code: str, directives) -> str:
@@ -355,8 +389,19 @@ def _kernel_function(declaration: Declaration, macros, at: tuple[int, str]) -> F
     listed = declaration.head[name.end() : matching_bracket(declaration.head, name.end() - 1)]
     declarations = tuple(" ".join(parameter.split()) for parameter in split_commas(listed))
     declarations = () if declarations == ("void",) else declarations
-    scope = "".join(_NAMESPACES.search(declaration.head[: name.start()])[0].split())
-    return Function(declaration.scope + scope + name[1], declarations, declaration.template, at)
+    scope = declaration.scope + _written_scope(declaration.head[: name.start()], macros)
+    return Function(scope + name[1], declarations, declaration.template, at)
+
+
+def _written_scope(before: str, macros) -> str:
+    """The namespaces before a name: "a::b::" of `void ::a::b::`."""
+    scope = ""
+    for word in reversed(re.findall(r"\w+", _NAMESPACES.search(before)[0])):
+        keyword = word in TYPE_WORDS or (word in SPECIFIERS and word.startswith("__"))
+        if keyword or (word in macros and (not macros[word][1] or is_specifier(word, macros))):
+            break
+        scope = f"{word}::{scope}"
+    return scope
 
 
 def _variables(declaration: Declaration) -> Iterator[Variable]:

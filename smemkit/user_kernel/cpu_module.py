@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 import shutil
@@ -20,7 +21,7 @@ from smemkit.cuda_source.includes import line_marker
 from smemkit.cuda_source.overloads import alias, base_name, signature, template_name
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel import cccl
-from smemkit.user_kernel.clusters import cluster_expressions
+from smemkit.user_kernel.clusters import cluster_lines, require_known_cluster
 from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
 from smemkit.user_kernel.cpu_texture import cpu_texture
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
@@ -107,6 +108,7 @@ class CpuModule:
         self.path = path
         self._kernel_numbers = {kernel: number for number, kernel in enumerate(kernels)}
         self._cooperative: dict[str, bool] = {}
+        self._clusters: dict[str, tuple[int, int, int] | None] = {}
         self._addresses: dict[str, int] = {}
         self.variables: dict[str, Parameter] = {}
         self.initial: dict[str, bytes] = {}
@@ -151,11 +153,14 @@ class CpuModule:
 
     def cluster(self, kernel: str) -> tuple[int, int, int] | None:
         """The blocks of a cluster that the kernel's __cluster_dims__ names."""
-        if cluster_expressions(self._code, kernel) is None:
-            return None
-        symbol = f"smemkit_cluster_{self._kernel_numbers[kernel]}"
-        x, y, z = (ctypes.c_uint * 3).in_dll(self._library, symbol)
-        return x, y or 1, z or 1
+        if kernel not in self._clusters:
+            require_known_cluster(self._code, kernel)
+            x = y = z = 0
+            with contextlib.suppress(ValueError):  # it has none, or an #if excludes it
+                symbol = f"smemkit_cluster_{self._kernel_numbers[kernel]}"
+                x, y, z = (ctypes.c_uint * 3).in_dll(self._library, symbol)
+            self._clusters[kernel] = (x, y or 1, z or 1) if x else None
+        return self._clusters[kernel]
 
     def is_cooperative(self, kernel: str) -> bool:
         """Whether the kernel's blocks may wait for each other, so that they run together."""
@@ -289,7 +294,9 @@ def _translation_unit(
 
     missing = with_cccl and cccl.find_headers() is None
     unsupported = dict.fromkeys((_USES_CUB, _USES_CUDA_STD), cccl.INSTALL_HINT) if missing else {}
-    text = dialect.rewrite(code.assemble(keep), filename, host=False, unsupported=unsupported)
+    text = dialect.rewrite(
+        code.assemble(keep, cluster_lines(code, kernels)), filename, host=False, unsupported=unsupported
+    )
     known = {function.name: function for function in code.functions}
     entries = [dialect.isolate_from_macros("#include <smemkit/describe_half.h>", text)]
     for number, kernel in enumerate(kernels):
@@ -299,7 +306,6 @@ def _translation_unit(
         before, expression = alias(kernel + types, number)
         entry = f"{line}{before}SMEMKIT_ENTRY({number}, {expression})"
         base = template_name(kernel)
-        entry += _cluster_symbol(code, kernel, number)
         entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
@@ -315,19 +321,6 @@ def _translation_unit(
     own_printf = "#undef printf\n" if any(base_name(name) == "printf" for name in known) else ""
     before = f"{CPU_PRELUDE}{own_printf}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
-
-
-def _cluster_symbol(code: DeviceCode, kernel: str, number: int) -> str:
-    """The variable that holds a kernel's __cluster_dims__, whose names the compiler knows."""
-    try:
-        expressions = cluster_expressions(code, kernel)
-    except ValueError:  # told when it is launched
-        expressions = None
-    if expressions is None:
-        return ""
-    spaces = base_name(template_name(kernel)).split("::")[:-1]
-    before = "".join(f"namespace {space} {{ " for space in spaces)
-    return f"\n{before}SMEMKIT_CLUSTER({number}, {expressions}){' }' * len(spaces)}"
 
 
 _initial_contents: dict[tuple[Path, str], bytes] = {}  # of libraries that are loaded once, with their variables

@@ -433,6 +433,22 @@ def test_kernels_that_share_a_name_are_named_with_their_types(declarations, name
     assert [function.name for function in scanner.scan(declarations).functions] == names
 
 
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        ("void ::f", "f"),
+        ("__global__ ::f", "f"),
+        ("auto ::a :: f", "a::f"),
+        ("void EMPTY ::f", "f"),
+        ("void NAMESPACE::f", "NAMESPACE::f"),
+        ("void unused::f", "unused::f"),
+    ],
+)
+def test_a_word_of_a_type_is_no_namespace(head, name):
+    text = f"#define EMPTY\n#define NAMESPACE a\n__global__ {head}(int *x) {{}}"
+    assert [function.name for function in scanner.scan(text).functions] == [name]
+
+
 def test_what_a_kernel_reaches_is_found_in_time_that_is_proportional_to_the_code():
     def seconds(functions):
         chain = "".join(f"__device__ int f{i}() {{ return f{i - 1}(); }}\n" for i in range(1, functions))

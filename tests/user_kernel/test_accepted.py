@@ -349,3 +349,88 @@ def test_a_macro_with_arguments_before_a_kernel_is_not_its_name(kernel):
     assert kernel.names == ("k",)
     kernel[1, 1](x)
     assert x[0] == 4
+
+
+ATTRIBUTES = """#define ALIGNED(n) __attribute__((aligned(n)))
+#define UNUSED(n) ATTRIBUTE
+#define ATTRIBUTE __attribute__((unused))
+#define KERNEL(n) __global__ __launch_bounds__(n) __maxnreg__(64)
+#define VOID(n, T) __global__ T
+#define DEVICE(n) __device__ float
+#define OTHER_DEVICE(n) __device__ real
+#define GIVEN(x) x
+#define TEMPLATE(T) template <class T>
+#define IGNORED(x)
+#define TWICE(n) ALIGNED(n) UNUSED(n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("ALIGNED(16) struct S { int a; };", 4),  # there g++ ignores the attribute
+        ("TWICE(16) struct S { int a; };", 4),
+        ("struct ALIGNED(16) S { int a; };", 16),
+        ("struct ALIGNED(16) UNUSED(0) S { int a; };", 16),
+        ("template <class T> struct ALIGNED(16) P { T a; }; typedef P<int> S;", 16),
+        ("struct ALIGNED(16) Base { int b; }; struct S : Base { int a[4]; };", 32),
+        ("UNUSED(0) typedef float4 S;", 16),
+        ("ATTRIBUTE typedef float4 S;", 16),
+        ("float4 typedef S;", 16),
+        ("typedef struct ALIGNED(16) { int a; } S;", 16),
+        ("UNUSED(1) enum S : char { a };", 1),
+    ],
+)
+def test_types_behind_macros_with_arguments_are_kept(text, size):
+    x = np.zeros(1, np.int32)
+    smemkit.Kernel(f"{ATTRIBUTES}{text}\n__global__ void k(int *x) {{ *x = sizeof(S); }}")[1, 1](x)
+    assert x[0] == size
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("KERNEL(256) void f(int *x) { *x = 7; }", ("f",)),
+        ("static KERNEL(256) void f(int *x) { *x = 7; }", ("f",)),
+        ("VOID(256, void) f(int *x) { *x = 7; }", ("f",)),
+        ("GIVEN(__global__) void f(int *x) { *x = 7; }", ("f",)),
+        (
+            "typedef float real; OTHER_DEVICE(2) h(float x) { return x; } KERNEL(1) void f(int *x) { *x = h(7); }",
+            ("f",),
+        ),
+        ("DEVICE(2) h(float x) { return x; } __global__ void f(int *x) { *x = h(7); }", ("f",)),
+        ("IGNORED(1) namespace n { IGNORED(2) __global__ void f(int *x) { *x = 7; } }", ("n::f",)),
+        ("IGNORED(1) template <class T> void h(T) {} __global__ void f(int *x) { *x = 7; }", ("f",)),
+        (
+            "namespace n { __global__ void f(int *x); } __global__ void ATTRIBUTE ::n::f(int *x) { *x = 7; }",
+            ("n::f",),
+        ),
+        (
+            "namespace unused { __global__ void f(int *x); } __global__ void unused::f(int *x) { *x = 7; }",
+            ("unused::f",),
+        ),
+    ],
+)
+def test_kernels_that_macros_with_arguments_mark(text, names):
+    kernel, x = smemkit.Kernel(ATTRIBUTES + text + " __global__ void last(int *x) {}"), np.zeros(1, np.int32)
+    assert kernel.names == (*names, "last")
+    kernel[names[0]][1, 1](x)
+    assert x[0] == 7
+
+
+def test_a_macro_with_the_parameters_of_a_template():
+    kernel = smemkit.Kernel(ATTRIBUTES + "TEMPLATE(T) __global__ void k(T *x) { *x = sizeof(T); }")
+    x = np.zeros(1, np.float64)
+    kernel["k<double>"][1, 1](x)
+    assert x[0] == 8
+    with pytest.raises(ValueError, match="k<…>"):
+        kernel[1, 1](x)
+
+
+def test_a_macro_that_is_a_kernel_up_to_its_body():
+    text = (
+        "#define PROTOTYPE(name) __global__ void name(int *x)\nPROTOTYPE(k) { *x = 7; }\nstruct host { int a; };"
+    )
+    kernel, x = smemkit.Kernel(text, name="k"), np.zeros(1, np.int32)
+    kernel[1, 1](x)
+    assert x[0] == 7 and smemkit.Kernel(text + "__global__ void last(int *x) {}").names == ("last",)

@@ -166,7 +166,7 @@ def test_cluster_dims_of_a_template():
     text = WIDTH.replace("BEFORE", "template <int N>")
     kernel(text.replace("DIMS", "TWO, 1, 1"))["inner::k<3>"][8, 1](x)
     assert (x == 2).all()
-    with pytest.raises(ValueError, match=r"no parameters of its template in __cluster_dims__\(N\)"):
+    with pytest.raises(ValueError, match=r"no parameters of its template in __cluster_dims__, got N"):
         kernel(text.replace("DIMS", "N"))["inner::k<2>"][8, 1](x)
 
 
@@ -448,3 +448,124 @@ def test_reductions_into_a_block_of_the_cluster(what, combined):
 def test_reductions_that_ptx_lacks_in_shared_memory(what):
     with pytest.raises(smemkit.CompileError, match=rf"bytes\.{what}"):
         kernel(REDUCED.replace("OP", what))
+
+
+SIZES = """
+#define C 2
+#define PAIR __cluster_dims__(C, 1, 1)
+#define WIDE(n) PAIR_OR(n)
+#define PAIR_OR(n) __launch_bounds__(32) __cluster_dims__(n)
+#define BODY unsigned n; asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n)); x[blockIdx.x] = n;
+#define NONE
+__global__ void __cluster_dims__(C) two(int *x) { BODY }
+#undef C
+#define C 4
+__global__ void __cluster_dims__(C) four(int *x) { BODY }
+__global__ void PAIR also_four(int *x) { BODY }
+#undef C
+__global__ void plain(int *x) { BODY }
+__global__ void NONE none(int *x) { BODY }
+__global__ void WIDE(8) eight(int *x) { BODY }
+WIDE(2) __global__ void first(int *x) { BODY }
+__global__ void
+#if __CUDACC_VER_MAJOR__ > 99
+__cluster_dims__(2)
+#else
+__cluster_dims__(4) // a comment (
+#endif
+chosen(int *x) { BODY }
+#undef PAIR
+#define PAIR
+__global__ void PAIR empty(int *x) { BODY }
+__global__ void PAIR PAIR_OR(2) declared(int *);
+__global__ void declared(int *x) { BODY }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("two", 2),
+        ("four", 4),
+        ("also_four", 4),
+        ("plain", 1),
+        ("none", 1),
+        ("eight", 8),
+        ("first", 2),
+        ("chosen", 4),
+        ("empty", 1),
+        ("declared", 2),
+    ],
+)
+def test_cluster_dims_are_those_at_the_kernel(name, size):
+    x = np.zeros(8, np.int32)
+    kernel(SIZES)[name][8, 1](x)
+    assert (x == size).all()
+
+
+BY_MACROS = """
+constexpr int N = 2;
+#define PAIR(n) __cluster_dims__(n)
+#define SIZE N
+#define DEFINE(name) __global__ void __cluster_dims__(2) name(int *x) { *x = 1; }
+#define PROTOTYPE(name) __global__ void __cluster_dims__(2) name(int *x)
+#define ATTRIBUTE(n) __attribute__((cluster_dims(n)))
+"""
+
+
+@pytest.mark.parametrize("dims", ["PAIR(N)", "PAIR(SIZE)", "__cluster_dims__(SIZE)"])
+def test_cluster_dims_of_a_template_by_a_macro(dims):
+    text = f"{BY_MACROS} template <int N> __global__ void {dims} k(int *x) {{ *x = 1; }}"
+    with pytest.raises(ValueError, match="no parameters of its template in __cluster_dims__, got N, on the CPU"):
+        kernel(text)["k<4>"][4, 1](np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("text", ["DEFINE(k)", "PROTOTYPE(k) { *x = 1; }"])
+def test_cluster_dims_of_a_kernel_that_a_macro_defines(text):
+    with pytest.raises(ValueError, match="k: expected no __cluster_dims__ in a macro that defines a kernel"):
+        smemkit.Kernel(BY_MACROS + text, name="k")[4, 1](np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("attribute", ["__attribute__((cluster_dims(2)))", "ATTRIBUTE(2)"])
+def test_the_attribute_cluster_dims_is_refused(attribute):
+    text = f"{BY_MACROS} __global__ void {attribute} k(int *x) {{ *x = 1; }}"
+    with pytest.raises(ValueError, match="expected __cluster_dims__, got the attribute cluster_dims"):
+        kernel(text)[4, 1](np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("special", ["__cluster_dims__(4) k<int>", "k<int>", "k"])
+def test_cluster_dims_of_a_specialised_template_are_refused(special):
+    text = "template <class T> __global__ void __cluster_dims__(2) k(T *x) { *x = 1; }\n"
+    text += f"template <> __global__ void {special}(int *x) {{ *x = 1; }}"
+    with pytest.raises(
+        ValueError, match="no __cluster_dims__ of a template that is specialised, on the CPU device"
+    ):
+        kernel(text)["k<int>"][4, 1](np.zeros(1, np.int32))
+    x = np.zeros(1, np.int32)
+    kernel("#define IGNORED(n)\n" + text.replace("__cluster_dims__", "IGNORED"))["k<int>"][4, 1](x)
+    assert x[0] == 1
+
+
+def test_cluster_dims_of_a_template_whose_parameters_a_macro_names():
+    text = (
+        "\n#define TEMPLATE template <int N>\nTEMPLATE __global__ void __cluster_dims__(%s) k(int *x) { *x = N; }"
+    )
+    x = np.zeros(1, np.int32)
+    kernel(text % 2)["k<7>"][4, 1](x)
+    assert x[0] == 7
+    with pytest.raises(ValueError, match="no parameters of its template in __cluster_dims__, got N"):
+        kernel("constexpr int N = 2;" + text % "N")["k<4>"][4, 1](x)
+
+
+def test_a_parameter_may_be_called_cluster_dims():
+    x = np.zeros(1, np.int32)
+    kernel("__global__ void k(int *x, int cluster_dims) { *x = cluster_dims; }")[1, 1](x, 3)
+    assert x[0] == 3
+
+
+def test_an_error_in_cluster_dims_names_its_line():
+    text = "\n__global__ void __cluster_dims__(nowhere)\nk(int *x) { *x = 1; }\n"
+    text += "__global__ void last(int *x) {}" + 6 * "\n"
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:2: .*'nowhere'"):
+        kernel(text)["k"][4, 1](np.zeros(1, np.int32))
+    kernel(text)["last"][1, 1](np.zeros(1, np.int32))

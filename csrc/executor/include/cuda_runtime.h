@@ -48,7 +48,8 @@
 #define __noinline__ /* empty: gcc 13's C++ library uses __attribute__((__noinline__)) */
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
-#define __cluster_dims__(...)
+#define __cluster_dims__(...) SMEMKIT_CLUSTER_DIMS(__VA_ARGS__)
+#define SMEMKIT_CLUSTER_DIMS(...)
 #define __align__(n) __attribute__((aligned(n)))
 #ifndef __CUDACC__
 #define __CUDACC__ 1

@@ -53,11 +53,16 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     }                                                                                                       \
     }
 
-/* A kernel's __cluster_dims__ */
+/* A kernel's __cluster_dims__, which SMEMKIT_DIMS_OF cuts out of the text before its body. There
+   __cluster_dims__(2) is
+   `) 2 SMEMKIT_SKIP (`: what is before it and what is after it become arguments of SMEMKIT_SKIP. */
 #define SMEMKIT_CLUSTER(number, ...)                                                   \
     extern "C" {                                                                       \
     SMEMKIT_VISIBLE extern const unsigned smemkit_cluster_##number[3] = {__VA_ARGS__}; \
     }
+#define SMEMKIT_SKIP(...)
+#define SMEMKIT_NOTHING()
+#define SMEMKIT_DIMS_OF(...) SMEMKIT_SKIP(__VA_ARGS__)
 
 #define SMEMKIT_VARIABLE(number, name)                                            \
     extern "C" SMEMKIT_VISIBLE const smemkit::variable smemkit_variable_##number; \
