@@ -1,7 +1,6 @@
 """Chains of launches: programmatic dependent launch on the CPU device, plain and checked."""
 
 import signal
-import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -255,35 +254,6 @@ def test_blocks_that_spin_until_another_has_waited_go_on(two_threads):
     a = np.zeros(4, np.int32)
     smemkit.chain(k["first"][1, 1].bind(a), k["second"][2, 1].bind(a))()
     np.testing.assert_array_equal(a, [1, 2, 1, 3])
-
-
-ENDS_LAST = r"""
-__global__ void ends_last(int *flag, int steps)
-{
-    if (blockIdx.x == 0) {
-        atomicExch(flag, 1);
-        cudaGridDependencySynchronize();
-        return;
-    }
-    while (!atomicAdd(flag, 0))
-        ;
-    for (volatile int i = 0; i < steps; i = i + 1)
-        ;
-}
-"""
-
-
-def test_the_end_of_a_block_after_others_have_begun_to_wait_is_noticed_at_once(two_threads):
-    k = smemkit.Kernel(ENDS_LAST)
-    seconds = {True: [], False: []}
-    for pdl in [True, False] * 9:
-        flags = [smemkit.full((2,), 0, np.int32, device="cpu") for _ in range(3)]
-        steps = 0, 15_000_000, 15_000_000
-        launches = [k["ends_last"][2, 1].bind(*each) for each in zip(flags, steps, strict=True)]
-        begin = time.perf_counter()
-        smemkit.chain(*launches, pdl=pdl)()
-        seconds[pdl].append(time.perf_counter() - begin)
-    assert np.median(seconds[True]) < np.median(seconds[False]) + 0.018, seconds
 
 
 CLUSTER = r"""
