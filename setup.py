@@ -41,7 +41,7 @@ COMPILER_WHEELS = [  # one minor version; nvcc, cicc, headers, cudart and libcu+
 ]
 # smemkit's kernels: a launcher that ignores a launch's error does not compile, and no watchdog stops slow blocks
 OUR_KERNELS = ("-Werror=unused-result", "-DSMEMKIT_UNWATCHED")
-BUILT_FAST = "-O1"  # for the CPU executor: -O2 compiles half as long again, and no kernel runs a tenth faster
+CPU_KERNELS_OPTIMISATION = "-O1"  # -O2 compiles half as long again, and no kernel runs a tenth faster
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
 # folders outside smemkit/ that are installed as data packages: the kernels' sources, and the executor's headers
 BESIDE_CORE = ("_checked.so", "_hooks.o", "_heap.o")  # built beside the extension module
@@ -365,7 +365,7 @@ class Build(build_ext):
 
     def cpu_jobs(self):
         """The kernels for the CPU executor, and their launchers' table."""
-        more = [BUILT_FAST, *words("CXXFLAGS")]
+        more = [CPU_KERNELS_OPTIMISATION, *words("CXXFLAGS")]
         return self.dialect_jobs("cpu", "cpu_launchers", ["-DSMEMKIT_BESIDE_CUDA"], more)
 
     def checked_jobs(self):

@@ -196,7 +196,7 @@ def _own_args(target: Any, args: Sequence[Any]) -> list[Sequence[Any]]:
         return [args]
     if args:
         raise TypeError("args: a chain of launches takes no arguments, for its launches are bound to theirs")
-    return [one.args for one in target.launches]
+    return [bound.args for bound in target.launches]
 
 
 def _scalars(kernel: Any, args: Sequence[Any]) -> dict[str, int]:

@@ -25,7 +25,11 @@ def fix_early_access(launch: Launch, evidence: Evidence) -> Fix | None:
     source = launch.source(file)
     function = source.function_at(line) if source else None
     start = source.extent(line)[0] if source else 0
-    after = next((one for one in function.body.statements if one.end > start), None) if function else None
+    after = (
+        next((statement for statement in function.body.statements if statement.end > start), None)
+        if function
+        else None
+    )
     text = f"Put {_WAIT[:-1]} before line {line}: {_WHY}."
     if before > 1:
         return Fix(f"{text} {_BETWEEN}")

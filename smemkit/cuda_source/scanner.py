@@ -328,7 +328,11 @@ def _needed_declarations(
         if with_macro_identifiers(identifiers(declaration.head), macros) & DEVICE_WORDS
     }
     kept |= {declaration for declaration in declarations if _is_device_using(declaration.head, own)}
-    kept |= {one for one in declarations if one.kind == "function" and identifiers(one.head) & host_functions}
+    kept |= {
+        declaration
+        for declaration in declarations
+        if declaration.kind == "function" and identifiers(declaration.head) & host_functions
+    }
     todo = [wanted, *(declaration.words for declaration in kept)]
     while todo:
         for word in with_macro_identifiers(todo.pop(), macros):

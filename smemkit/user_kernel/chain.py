@@ -90,54 +90,56 @@ class Chain:
 
     def __init__(self, launches: Sequence[BoundLaunch], *, pdl: bool):
         self.launches, self.pdl = tuple(launches), bool(pdl)
-        for number, one in enumerate(self.launches):
-            if not isinstance(one, BoundLaunch):
-                raise TypeError(f"launch {number}: expected kernel[grid, block].bind(…), got {type(one).__name__}")
+        for number, bound in enumerate(self.launches):
+            if not isinstance(bound, BoundLaunch):
+                raise TypeError(
+                    f"launch {number}: expected kernel[grid, block].bind(…), got {type(bound).__name__}"
+                )
         if not self.launches:
             raise ValueError("launches: expected at least one kernel[grid, block].bind(…), got none")
         stream = self.launches[0].launch.stream
-        for number, one in enumerate(self.launches):
-            if one.launch.stream is not stream and one.launch.stream != stream:
+        for number, bound in enumerate(self.launches):
+            if bound.launch.stream is not stream and bound.launch.stream != stream:
                 raise ValueError(
-                    f"launch {number}: expected the stream of the first, {stream!r}, got {one.launch.stream!r}"
+                    f"launch {number}: expected the stream of the first, {stream!r}, got {bound.launch.stream!r}"
                 )
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernel of each launch."""
-        return tuple(one.launch.kernel for one in self.launches)
+        return tuple(bound.launch.kernel for bound in self.launches)
 
     def compile_checked(self) -> None:
         """Compiles the checked builds, so that a check finds them in the cache."""
-        for one in self.launches:
-            one.launch.compile_checked()
+        for bound in self.launches:
+            bound.launch.compile_checked()
 
     def __call__(self) -> None:
-        args = [arg for one in self.launches for arg in one.args]
+        args = [arg for bound in self.launches for arg in bound.args]
         self._run(args, common_device(args), checked=False)
 
     def _checked_call(self) -> None:
         """Runs the checked builds on the CPU device, one after the other, with copies of the arguments and of the
         variables. The checker knows which of them may overlap."""
-        args = [arg for one in self.launches for arg in one.args]
+        args = [arg for bound in self.launches for arg in bound.args]
         with checker_lock:
             self._run(with_arrays(args, copy_to_host(arrays_of(args))), "cpu", checked=True)
 
     def _run(self, args: Sequence[Any], device: str, *, checked: bool) -> None:
         ready = []
-        for number, one in enumerate(self.launches):
+        for number, bound in enumerate(self.launches):
             mine = _own(args, self.launches, number)
-            ready.append(one.launch._prepare(mine, device, checked=checked))
+            ready.append(bound.launch._prepare(mine, device, checked=checked))
             ready[-1].expect_arguments(mine)
         arguments = _arguments(ready, args, device)
-        modules = list({id(one.module): one for one in ready}.values())
+        modules = list({id(launch.module): launch for launch in ready}.values())
         if checked:
-            for one in modules:
-                one.reset_variables()
+            for launch in modules:
+                launch.reset_variables()
         addresses = [_own_addresses(arguments.addresses, self.launches, n) for n in range(len(ready))]
         try:
             modules[0].module.launch_chain(
-                [(one, at) for one, at in zip(ready, addresses, strict=True)],
+                list(zip(ready, addresses, strict=True)),
                 overlap=self.pdl,
                 checked=checked,
                 stream=self.launches[0].launch.stream,
@@ -155,7 +157,7 @@ class Chain:
 
 def _extent(launches: Sequence[BoundLaunch], number: int) -> slice:
     """Where the arguments of a launch are among those of all."""
-    first = sum(len(one.args) for one in launches[:number])
+    first = sum(len(bound.args) for bound in launches[:number])
     return slice(first, first + len(launches[number].args))
 
 
@@ -172,8 +174,8 @@ def _own_addresses(addresses: Any, launches: Sequence[BoundLaunch], number: int)
 def _arguments(ready: Sequence[ReadyLaunch], args: Sequence[Any], device: str) -> Arguments:
     """The arguments of all launches together, so that an array of several is copied once."""
     parameters: list[Parameter] = [
-        replace(parameter, name=f"{one.kernel.name}, launch {number}: {parameter.name}")
-        for number, one in enumerate(ready)
-        for parameter in one.parameters
+        replace(parameter, name=f"{launch.kernel.name}, launch {number}: {parameter.name}")
+        for number, launch in enumerate(ready)
+        for parameter in launch.parameters
     ]
     return Arguments("chain", parameters, args, device, ready[0].module.texture_object)

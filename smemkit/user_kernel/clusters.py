@@ -74,7 +74,9 @@ def _unknown_cluster(code: DeviceCode, short: str, own: Sequence[Outline]) -> st
     others = [outline for outline in code.outlines if not outline.kernel or short in outline.words]
     if not own and any("__cluster_dims__" in outline.words for outline in others):
         return "no __cluster_dims__ in a macro that defines a kernel"
-    special = [one for one in others if _SPECIALISATION.match(code.text, one.start) and short in one.words]
+    special = [
+        outline for outline in others if _SPECIALISATION.match(code.text, outline.start) and short in outline.words
+    ]
     if special and any(outline.cluster for outline in [*own, *special]):
         return "no __cluster_dims__ of a template that is specialised"
     for words in (outline.cluster for outline in own if outline.cluster):

@@ -204,10 +204,10 @@ class CpuModule:
         so."""
         del options["stream"], options["array_streams"]
         if checked or not overlap:
-            for number, (one, addresses) in enumerate(launches):
+            for number, (ready, addresses) in enumerate(launches):
                 if checked:
                     _core.chain_launch(overlap and number > 0)
-                one.launch(addresses, **options)
+                ready.launch(addresses, **options)
         else:
             for group in _groups_in_flight(launches):
                 _launch_early(group, options)

@@ -265,16 +265,16 @@ class GpuModule:
         first may begin before the one before it has ended."""
         handle = self._stream_handle(stream)
         with self._current_context(), _ordered_after(handle, array_streams):
-            for number, (one, addresses) in enumerate(launches):
-                one.module._start(
-                    one.kernel.name,
-                    one.of.grid,
-                    one.of.block,
-                    one.of.shared_bytes,
+            for number, (ready, addresses) in enumerate(launches):
+                ready.module._start(
+                    ready.kernel.name,
+                    ready.of.grid,
+                    ready.of.block,
+                    ready.of.shared_bytes,
                     addresses,
                     handle,
-                    one.kernel.carveout,
-                    one.cluster,
+                    ready.kernel.carveout,
+                    ready.cluster,
                     overlaps=overlap and number > 0,
                 )
 

@@ -41,10 +41,10 @@ def host_functions_to_keep(code: DeviceCode, error: CompileError) -> frozenset[s
     """The left-out host functions that errors in types and in other host functions name, which are compiled with
     them. Not those that device code mentions: it cannot call them."""
     found: set[str] = set()
-    for one in error.errors:
-        outline = _outline_at(code, one.file, one.line)
+    for failure in error.errors:
+        outline = _outline_at(code, failure.file, failure.line)
         if outline and outline.for_host:
-            found |= code.host.keys() & set(_QUOTED.findall(str(one)))
+            found |= code.host.keys() & set(_QUOTED.findall(str(failure)))
     for_device = (outline.words for outline in code.outlines if not outline.for_host)
     return frozenset(found.difference(*for_device))
 

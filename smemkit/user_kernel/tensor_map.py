@@ -130,14 +130,14 @@ class TensorMap(ArrayArgument):
         if any(not 1 <= extent <= _MAX_BOX for extent in self.box):
             raise ValueError(f"box: expected 1 to {_MAX_BOX} elements per dimension, got {self.box}")
         steps = self.element_strides
-        if any(not 1 <= one <= _MAX_STEP for one in steps) or steps[-1] != 1:
+        if any(not 1 <= step <= _MAX_STEP for step in steps) or steps[-1] != 1:
             raise ValueError(
                 f"element_strides: expected 1 to {_MAX_STEP}, and 1 in the last dimension, got {steps}"
             )
         inner = self.box[-1] * size
         if inner % _GRAIN:
             raise ValueError(f"box: expected rows of a multiple of {_GRAIN} bytes, got {inner} bytes")
-        elements = math.prod(-(-one // step) for one, step in zip(self.box, steps, strict=True))
+        elements = math.prod(-(-extent // step) for extent, step in zip(self.box, steps, strict=True))
         if elements * size > _MAX_SHARED:
             raise ValueError(f"box: expected at most {_MAX_SHARED} bytes, got {elements * size}")
         if self.swizzle not in _SWIZZLES:
