@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "fence_proxy_async.cuh"
 #include "shared_address.cuh"
 
 namespace ptx
@@ -54,11 +55,6 @@ template <int GROUPS>
 static __device__ inline void cp_async_bulk_wait_group_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(GROUPS) : "memory");
-}
-
-static __device__ inline void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 } // namespace ptx

@@ -15,6 +15,7 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "fence_proxy_async.cuh"
 #include "shared_address.cuh"
 
 namespace ptx
@@ -25,12 +26,6 @@ namespace ptx
 static __device__ inline uint64_t wgmma_descriptor(const void *shared, int next = 16)
 {
     return (uint64_t)(shared_address(shared) >> 4) | (uint64_t)(next >> 4) << 16 | 64ull << 32 | 1ull << 62;
-}
-
-// orders the threads' stores to shared memory before the tensor cores' reads (proxy fence)
-static __device__ inline void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 static __device__ inline void wgmma_fence()
