@@ -44,8 +44,8 @@ struct smemkit_launch {
 int smemkit_run(const struct smemkit_launch *launch);
 
 /* Lets this thread's next launch begin before the one that `earlier` runs, which returns a cudaError_t: with
- * programmatic stream serialisation. `earlier` is called once, by this thread, when all blocks that have begun
- * wait for it, or when the launch has ended. */
+ * programmatic stream serialisation. This thread calls `earlier` when all blocks that have begun wait for it, or
+ * when the launch has ended; not if the launch fails before. */
 void smemkit_overtake(int (*earlier)(void));
 
 /* Message of this thread's last failed launch: "barrier divergence in …". */
