@@ -1,8 +1,8 @@
 // C = A @ B on the tensor cores, with warps that only copy and warps that only multiply.
 //
 // The idea: a block has a warpgroup that keeps asking the TMA for tiles, and two that multiply, each its own half
-// of C's tile. Two mbarriers per stage connect them: `full` counts the bytes that come, `empty` the warps
-// that are done. Nobody waits for the whole block, and a product is in flight while the next tiles are waited for.
+// of C's tile. Two mbarriers per stage connect them: `full` counts the bytes that come, `empty` the warps that are
+// done. Nobody waits for the whole block, and a product is in flight while the next tiles are waited for.
 // The copying warps give their registers to the others, whose tiles of C are twice as large as in the rung below.
 // What that one wasted: its warps waited for their products before they asked for tiles, and for the tiles before
 // they multiplied. Launch: blocks of 384 threads, one block per BM x BN tile of each C.
@@ -13,9 +13,9 @@
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
 #include "../../common/ptx/wgmma.cuh"
-#include "../../common/tensor_map.cuh"
 #include "../../common/types.cuh"
 #include "kernels.h"
+#include "tiles.cuh"
 
 constexpr int BM = 128, BN = 256, BK = 64; // of a block's tiles: rows of A, columns of B, and both along k
 constexpr int MM = 64, MK = 16;            // of a wgmma: rows of A, and k
@@ -23,7 +23,7 @@ constexpr int GROUP = 128, WARP = 32;      // threads
 constexpr int MULTIPLYING = BM / MM;       // warpgroups
 constexpr int BLOCK = (1 + MULTIPLYING) * GROUP;
 constexpr int STAGES = 4;                                          // pairs of tiles in shared memory
-constexpr int COLUMNS = 64, PARTS = BN / COLUMNS;                  // of a row of 128 bytes; rows of B take several
+constexpr int PARTS = BN / COLUMNS;                                // of a row of B
 constexpr int COPYING_REGISTERS = 56, MULTIPLYING_REGISTERS = 224; // per thread; of the 168 that all begin with
 
 template <class T>
@@ -46,17 +46,6 @@ static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
 {
     while (!ptx::mbarrier_try_wait_parity(mbarrier, (uint32_t)round % 2))
         ;
-}
-
-// Stores ROWS rows of x, of which `rows` x `columns` elements are left, as the TMA would; zeros stand for others.
-template <int ROWS, class T>
-static __device__ void store_tile(T (*tile)[COLUMNS], const T *x, int64_t pitch, int64_t rows, int64_t columns)
-{
-    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += GROUP) {
-        const int row = i / COLUMNS, column = i % COLUMNS;
-
-        tile[row][column ^ row % 8 * 8] = row < rows && column < columns ? x[row * pitch + column] : T(0);
-    }
 }
 
 // The same for a pair of tiles, p elements down k.
@@ -123,8 +112,8 @@ static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_fence_accumulators(sum);
     if (k == 0)
-        for (float &one : sum)
-            one = 0;
+        for (float &element : sum)
+            element = 0;
 }
 
 // c: (m, n); `at`: of the warpgroup's tile of MM x BN
@@ -180,26 +169,17 @@ __global__ void __launch_bounds__(BLOCK, 1)
 template <class T>
 [[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
 {
-    const auto matrices_at = [&](int64_t stride) { return stride ? args->batches : 1; };
-    const tensor<T> a = {
-        (const T *)args->a, matrices_at(args->a_batch_stride), args->m, args->k, args->a_batch_stride, args->k};
-    const tensor<T> b = {
-        (const T *)args->b, matrices_at(args->b_batch_stride), args->k, args->n, args->b_batch_stride, args->n};
-    const bool by_tma = has_tensor_map(a) && has_tensor_map(b);
-    const auto kernel = by_tma ? matmul_wgmma_specialized<T, true> : matmul_wgmma_specialized<T, false>;
-    CUtensorMap a_map = {}, b_map = {};
+    mapped_operands<T> of;
 
-    if (by_tma) {
-        if (cudaError_t error = make_tensor_map(&a_map, a, BM))
-            return error;
-        if (cudaError_t error = make_tensor_map(&b_map, b, BK))
-            return error;
-    }
-    if (cudaError_t error =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<T>)))
+    if (cudaError_t error = map_operands(&of, args, BM, BK))
+        return error;
+    const auto kernel = of.by_tma ? matmul_wgmma_specialized<T, true> : matmul_wgmma_specialized<T, false>;
+    constexpr int BYTES = sizeof(ring<T>);
+
+    if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;
     return cover(args->batches, args->m, args->n, BM, BN, [&](dim3 grid, int64_t batch, corner first) {
-        kernel<<<grid, BLOCK, sizeof(ring<T>), stream>>>(a_map, b_map, a, b, (T *)args->c, batch, first);
+        kernel<<<grid, BLOCK, BYTES, stream>>>(of.a_map, of.b_map, of.a, of.b, (T *)args->c, batch, first);
         return cudaGetLastError();
     });
 }

@@ -11,14 +11,14 @@
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/wgmma.cuh"
-#include "../../common/tensor_map.cuh"
 #include "../../common/types.cuh"
 #include "kernels.h"
+#include "tiles.cuh"
 
-constexpr int BM = 128, BN = 128, BK = 64;        // of a block's tiles: rows of A, columns of B, and both along k
-constexpr int MM = 64, MK = 16;                   // of a wgmma: rows of A, and k
-constexpr int BLOCK = 128, STAGES = 4;            // threads: a warpgroup; pairs of tiles in shared memory
-constexpr int COLUMNS = 64, PARTS = BN / COLUMNS; // of a row of 128 bytes; rows of B take several
+constexpr int BM = 128, BN = 128, BK = 64; // of a block's tiles: rows of A, columns of B, and both along k
+constexpr int MM = 64, MK = 16;            // of a wgmma: rows of A, and k
+constexpr int BLOCK = 128, STAGES = 4;     // threads: a warpgroup; pairs of tiles in shared memory
+constexpr int PARTS = BN / COLUMNS;        // of a row of B
 
 template <class T>
 struct ring {
@@ -27,18 +27,6 @@ struct ring {
     } stages[STAGES];
     uint64_t full[STAGES]; // a stage's tiles have come
 };
-
-// Stores ROWS rows of x, of which `rows` x `columns` elements are left, as the TMA would; zeros stand for the
-// others.
-template <int ROWS, class T>
-static __device__ void store_tile(T (*tile)[COLUMNS], const T *x, int64_t pitch, int64_t rows, int64_t columns)
-{
-    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += BLOCK) {
-        const int row = i / COLUMNS, column = i % COLUMNS;
-
-        tile[row][column ^ row % 8 * 8] = row < rows && column < columns ? x[row * pitch + column] : T(0);
-    }
-}
 
 // BY_TMA: otherwise rows are no multiples of 16 bytes, and the threads copy the elements.
 template <class T, bool BY_TMA>
@@ -121,26 +109,17 @@ __global__ void __launch_bounds__(BLOCK)
 template <class T>
 [[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
 {
-    const auto matrices_at = [&](int64_t stride) { return stride ? args->batches : 1; };
-    const tensor<T> a = {
-        (const T *)args->a, matrices_at(args->a_batch_stride), args->m, args->k, args->a_batch_stride, args->k};
-    const tensor<T> b = {
-        (const T *)args->b, matrices_at(args->b_batch_stride), args->k, args->n, args->b_batch_stride, args->n};
-    const bool by_tma = has_tensor_map(a) && has_tensor_map(b);
-    const auto kernel = by_tma ? matmul_wgmma<T, true> : matmul_wgmma<T, false>;
-    constexpr int BYTES = sizeof(ring<T>);
-    CUtensorMap a_map = {}, b_map = {};
+    mapped_operands<T> of;
 
-    if (by_tma) {
-        if (cudaError_t error = make_tensor_map(&a_map, a, BM))
-            return error;
-        if (cudaError_t error = make_tensor_map(&b_map, b, BK))
-            return error;
-    }
+    if (cudaError_t error = map_operands(&of, args, BM, BK))
+        return error;
+    const auto kernel = of.by_tma ? matmul_wgmma<T, true> : matmul_wgmma<T, false>;
+    constexpr int BYTES = sizeof(ring<T>);
+
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;
     return cover(args->batches, args->m, args->n, BM, BN, [&](dim3 grid, int64_t batch, corner first) {
-        kernel<<<grid, BLOCK, BYTES, stream>>>(a_map, b_map, a, b, (T *)args->c, batch, first);
+        kernel<<<grid, BLOCK, BYTES, stream>>>(of.a_map, of.b_map, of.a, of.b, (T *)args->c, batch, first);
         return cudaGetLastError();
     });
 }

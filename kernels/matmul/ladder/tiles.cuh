@@ -1,0 +1,47 @@
+// What the rungs of wgmma share: the operands with their tensor maps, and a copy of tiles for those without.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "../../common/tensor_map.cuh"
+#include "kernels.h"
+
+constexpr int COLUMNS = 64, COPYING_THREADS = 128; // of a tile's row, which is 128 bytes; of a warpgroup
+
+// Two matrices, or a batch of pairs.
+template <class T>
+struct mapped_operands {
+    tensor<T> a, b;
+    CUtensorMap a_map, b_map;
+    bool by_tma; // there are maps: otherwise rows are no multiples of 16 bytes
+};
+
+// The operands of a product, with maps for tiles of so many rows.
+template <class T>
+[[nodiscard]] static cudaError_t map_operands(mapped_operands<T> *to, const matmul_args *args, int a_rows,
+                                              int b_rows)
+{
+    const auto matrices = [&](int64_t stride) { return stride ? args->batches : 1; };
+
+    *to = {};
+    to->a = {(const T *)args->a, matrices(args->a_batch_stride), args->m, args->k, args->a_batch_stride, args->k};
+    to->b = {(const T *)args->b, matrices(args->b_batch_stride), args->k, args->n, args->b_batch_stride, args->n};
+    to->by_tma = has_tensor_map(to->a) && has_tensor_map(to->b);
+    if (!to->by_tma)
+        return cudaSuccess;
+    if (cudaError_t error = make_tensor_map(&to->a_map, to->a, a_rows))
+        return error;
+    return make_tensor_map(&to->b_map, to->b, b_rows);
+}
+
+// Stores ROWS rows of x, of which `rows` x `columns` elements are left, as the TMA would; zeros stand for the
+// others. The block's first warpgroup calls it.
+template <int ROWS, class T>
+static __device__ void store_tile(T (*tile)[COLUMNS], const T *x, int64_t pitch, int64_t rows, int64_t columns)
+{
+    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += COPYING_THREADS) {
+        const int row = i / COLUMNS, column = i % COLUMNS;
+
+        tile[row][column ^ row % 8 * 8] = row < rows && column < columns ? x[row * pitch + column] : T(0);
+    }
+}
