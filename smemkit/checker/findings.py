@@ -187,7 +187,8 @@ def _merge_faults(found: Sequence[Evidence]) -> list[Evidence]:
         bounds = fault.kind == "out_of_bounds"
         if bounds and not _is_named_access(evidence) and (fault.file, fault.line) in named:
             continue  # the index of the same access
-        key = (fault.kind, fault.hazard, fault.file, fault.line, fault.other_file, fault.other_line)
+        before = evidence.raw["launches_before"]
+        key = (fault.kind, fault.hazard, fault.file, fault.line, fault.other_file, fault.other_line, before)
         key += (evidence.name, evidence.raw["access"] == "load") if bounds else ()
         first = kept.setdefault(key, evidence)
         if first is not evidence:  # a race between warps or between blocks says more

@@ -198,7 +198,9 @@ def test_a_race_within_a_launch_and_one_between_launches_at_the_same_lines_are_t
     k, (a,) = smemkit.Kernel("__global__ void k(int *a) { a[0] = threadIdx.x; }"), arrays(1)
     launch = k[1, 2].bind(a)
     report = smemkit.check(smemkit.chain(launch, launch))
-    assert {"of the launch before" in fault.message for fault in report.faults} == {False, True}, report
+    assert {"of the launch before" in fault.message for fault in report.launches[1].faults} == {False, True}, (
+        report
+    )
 
 
 SPIN = r"""
