@@ -50,14 +50,15 @@ struct matmul_args {
     const void *a, *b;
     void *c;
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
-                      is larger, per element of c and slice */
+                      is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
+                      operand */
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
     int64_t a_batch_stride, b_batch_stride; /* elements from one matrix to the next; 0: the same matrix for all */
     int64_t k_per_slice;                    /* production kernels: a multiple of 32, or at least k */
     enum dtype dtype;                       /* of all three */
     int tile;                               /* `tiled` */
-    int multiprocessors;                    /* `pipelined_small`, `pipelined_batch` */
+    int multiprocessors;                    /* `pipelined_small`, `pipelined_batch`, `wgmma_...` */
     /* `matvec`, by the whole problem, of which this may be a part: b is the larger operand; the larger operand is
      * read along k, by groups of threads, and not across it */
     bool b_is_larger, along_k;
@@ -69,6 +70,17 @@ enum { MATMUL_MIN_PARTIAL_BYTES = 4 };
 static inline int64_t matmul_slice_count(const struct matmul_args *args)
 {
     return (args->k + args->k_per_slice - 1) / args->k_per_slice;
+}
+
+/* Bytes of scratch memory for an operand of sides x k elements as `parts` 16-bit parts, whose rows begin at
+ * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b. */
+static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64_t k, int parts)
+{
+    enum { GRAIN = 8, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };
+
+    return (uint64_t)matrices * ((uint64_t)parts * 2 * (uint64_t)(sides + GRAIN) * (uint64_t)(k + GRAIN) +
+                                 WORDS_PER_SIDE * WORD * (uint64_t)sides) +
+           ROUNDING;
 }
 
 enum reduce_op {

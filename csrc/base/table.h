@@ -32,7 +32,8 @@ enum traits {
     COUNTERS = 1 << 4,
     SLICES = 1 << 5,
     SOLE = 1 << 6,
-    TF32 = 1 << 7
+    TF32 = 1 << 7,
+    PARTS = 1 << 8
 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */

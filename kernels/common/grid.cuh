@@ -14,7 +14,7 @@ constexpr int THREADS_PER_SM = 1536; // leaves each thread 40 registers
 #endif
 constexpr int64_t MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535;
 
-inline int64_t ceil_div(int64_t n, int64_t d)
+__host__ __device__ inline int64_t ceil_div(int64_t n, int64_t d)
 {
     return (n + d - 1) / d;
 }

@@ -75,7 +75,7 @@ class Torch(Peer):
         tensors = [torch.as_tensor(array, device=self.device) for array in (*problem.arrays, out)]
         if problem.op == "matmul":
             a, b, c = tensors
-            return lambda: torch.matmul(a, b, out=c)
+            return lambda: self.matmul(problem.precision or "highest", a, b, c)
         x, y = tensors
         if problem.op == "transpose":
             view = x.permute(problem.axes) if problem.axes else x.t()
@@ -84,6 +84,12 @@ class Torch(Peer):
         options = {"correction": 0} if problem.op == "var" else {}
         axis = problem.axis or 0
         return lambda: call(x, dim=axis, out=y, **options)
+
+    def matmul(self, precision: str, a: Any, b: Any, out: Any) -> None:
+        torch = self.torch
+        torch.set_float32_matmul_precision(precision)
+        torch.matmul(a, b, out=out)
+        torch.set_float32_matmul_precision("highest")
 
     def to_float(self, x: Array) -> Call:
         tensor = self.torch.as_tensor(x, device=self.device)
@@ -118,8 +124,10 @@ class Cupy(Peer):
         self.cupy, self.version = cupy, cupy.__version__
         cupy.cuda.Device(int(device.partition(":")[2])).use()
 
-    def on_device(self, problem: Problem, out: Array) -> Callable[[int], None]:
+    def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
         call, cupy = self.direct(problem, out), self.cupy
+        if call is None:
+            return None
 
         def streamed(stream: int) -> None:
             with cupy.cuda.ExternalStream(stream):
@@ -127,7 +135,9 @@ class Cupy(Peer):
 
         return streamed
 
-    def direct(self, problem: Problem, out: Array) -> Call:
+    def direct(self, problem: Problem, out: Array) -> Call | None:
+        if problem.precision:  # it has no such choice
+            return None
         cupy = self.cupy
         arrays = [cupy.asarray(array) for array in (*problem.arrays, out)]
         if problem.op == "matmul":
@@ -186,7 +196,8 @@ class Cublas(Peer):
         self.library, self.version = library, library.versions["cublas"]
 
     def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
-        if problem.op == "matmul" and problem.dtype in DATA_TYPES and len(problem.shape) == 3:
+        known = problem.dtype in DATA_TYPES and len(problem.shape) == 3 and not problem.precision
+        if problem.op == "matmul" and known:
             return self.library.matmul(*problem.arrays, out)
         if problem.op == "transpose" and len(problem.shape) == 2 and problem.dtype in GEAM_TYPES:
             return self.library.transpose(*problem.arrays, out)

@@ -15,8 +15,9 @@ from smemkit import ops
 from smemkit.arrays import Array, asarray
 from smemkit.measure.benchmarks import Benchmark, operation_work
 from smemkit.measure.operands import CHUNK, random
+from smemkit.table.planning import plan
 
-U = 2.0**-24  # the unit roundoff of float32
+U, TF32_U = 2.0**-24, 2.0**-11  # the unit roundoffs of float32 and TF32
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,10 @@ class Problem:
         dtype: str = "float32",
         axis: int | None = None,
         axes: tuple[int, ...] | None = None,
+        precision: str | None = None,
         like: Problem | None = None,
     ) -> None:
+        self.precision = precision  # of matmul: None stands for "highest"
         self.op, self.shape, self.device, self.dtype, self.axis, self.axes = op, shape, device, dtype, axis, axes
         if op == "matmul":
             *batch, m, n, k = shape
@@ -163,13 +166,13 @@ class Problem:
     @property
     def key(self) -> tuple[Any, ...]:
         """Identifies the problem."""
-        return self.op, self.shape, self.dtype, self.axis, self.axes
+        return self.op, self.shape, self.dtype, self.axis, self.axes, self.precision
 
     def call(self, *operands: Any, **options: Any) -> Callable[..., Any]:
         """The operation as a function of further keywords; on the problem's own operands if none are given."""
         operands = operands or tuple(self.arrays)
         if self.op == "matmul":
-            return partial(ops.matmul, *operands, **options)
+            return partial(ops.matmul, *operands, precision=self.precision, **options)
         if self.op == "transpose":
             return partial(ops.transpose, *operands, self.axes, **options)
         return partial(ops.reduce, *operands, self.reduction, self.axis, **options)
@@ -221,13 +224,16 @@ class Problem:
             self._poison = np.full(self.out_shape, poison, self.out_dtype)
         return asarray(self._poison.reshape(shape), device=self.device)
 
-    def bound(self, promised: bool, peer: bool) -> float:
-        """The allowed relative error. `promised`: the bound that smemkit promises for kernel=None."""
+    def bound(self, promised: bool, peer: bool, kernel: str | None = None) -> float:
+        """The allowed relative error. `promised`: the bound that smemkit promises for kernel=None. A named kernel
+        computes in its own precision."""
         rounding = 2.0**-11 if self.out_dtype == "float16" else 0.0
         if self.is_exact:
             return 0.0
         if self.op == "matmul":
-            return (self.shape[-1] + 2) * U * self._magnitude + rounding * (4 if peer else 1)
+            tf32 = self.dtype == "float32" and "high" in (self.precision, kernel and self._precision_of(kernel))
+            bound = (self.shape[-1] + 2) * U * self._magnitude + (2 * TF32_U if tf32 else 0)
+            return bound + rounding * (4 if peer else 1)
         n = self.host[0].size // max(1, math.prod(self.out_shape))
         log = math.ceil(math.log2(n))
         if not promised:
@@ -235,6 +241,9 @@ class Problem:
         bounds = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
         bound = bounds.get(self.dtype, U + n * 2.0**-53)
         return 4 * bound if self.reduction == "var" else bound  # nothing is promised for variances
+
+    def _precision_of(self, kernel: str) -> str | None:
+        return plan(ops.matmul, *self.arrays, kernel=kernel).precision
 
     def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, transposed: bool = True) -> float:
         """The relative error; ArithmeticError if it exceeds the bound or is NaN."""
@@ -256,7 +265,7 @@ class Problem:
             if peer and self.reduction in ("argmin", "argmax"):  # a peer may return any of several equal elements
                 result, expected = (self._elements(np.asarray(indices)) for indices in (result, expected))
             error = 0.0 if np.array_equal(result, expected) else self._distance(result, expected)
-        bound = self.bound(promised=not (kernel or peer), peer=peer)
+        bound = self.bound(promised=not (kernel or peer), peer=peer, kernel=kernel)
         if not error <= bound:
             raise ArithmeticError(f"relative error {error:.3g} exceeds the bound {bound:.3g}")
         return float(error)

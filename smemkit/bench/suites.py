@@ -51,6 +51,10 @@ PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m
     "mma_large": [(2048, 2048, 2048), (4095, 4095, 4095), (4096, 4096, 4096), (8192, 8192, 8192)],
     "mma_small": [(256, 256, 256), (1024, 1024, 1024)],
     "mma_split": [(1024, 1024, 1024), (4095, 4095, 4095), (4096, 4096, 4096), (8192, 8192, 8192)],
+    "wgmma_large": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
+    "wgmma_single": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
+    "wgmma_split": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
+    "wgmma_split_small": [(n, n, n) for n in (512, 1024, 2048)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
     "tiny": [(4096, 16, 16, 16)],
 }
@@ -65,6 +69,7 @@ class Extra(NamedTuple):
     axis: int | None = None
     axes: tuple[int, ...] | None = None
     op: str | None = None  # if it is not the suite's
+    precision: str | None = None  # of float32 matmul; None: "highest"
 
 
 _AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24), (10**8, 2), (2, 10**8), (1000, 1000, 300)]
@@ -74,7 +79,9 @@ _ODD_MATRICES = [(8191, 8193), (1_000_000, 33), (33, 1_000_000)]
 _PERMUTED = [(3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3), (2, 3, 0, 1), (3, 0, 1, 2), (1, 3, 0, 2)]
 EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
     "matmul": [
-        *(Extra((n, n, n), "float16") for n in (1024, 4096)),
+        *(Extra((n, n, n), "float16") for n in (1024, 4095, 4096, 8192)),
+        *(Extra((n, n, n), precision="high") for n in (1024, 4095, 4096, 8192)),
+        Extra((16_384, 16_384, 16_384)),
         Extra((2048, 2048, 2048), "float64"),
         *(
             Extra(shape)
@@ -132,7 +139,8 @@ class Run:
 
     def problem(self, row: Row) -> Problem:
         """The row's problem, kept for the next case, which usually has the same operands."""
-        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes)
+        precision = None if row.precision == "highest" else row.precision
+        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes), precision
         if self._problem is None or self._problem.key != key:
             like, self._problem = self._problem, None
             self._problem = Problem(*key[:2], self.device.name, *key[2:], like=like)
@@ -191,12 +199,14 @@ class Run:
                 dtype = usual_dtype(info)
                 if self.fits(op, shape, dtype):
                     yield self.case(op, shape, info, dtype=dtype)
-        for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, EXTRAS[op]):
+        for shape, dtype, axis, axes, other, precision in () if self.quick else starmap(Extra, EXTRAS[op]):
             if self.fits(other or op, shape, dtype, axis):
                 for info in gpu_kernels:
                     if info.role == "ceiling":
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
-                yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=other)
+                yield self.case(
+                    op, shape, dtype=dtype, axis=axis, axes=axes, other=other, precision=precision or "highest"
+                )
         if not self.quick:
             yield from by_name.cases(self.device, gpu_kernels)
 
@@ -212,6 +222,7 @@ class Run:
         axis: int | None = None,
         axes: tuple[int, ...] | None = None,
         other: str | None = None,
+        precision: str = "highest",
     ) -> Case:
         """One kernel on one problem, of the suite's operation or of `other`."""
         options = options or {}
@@ -219,13 +230,14 @@ class Run:
         name = f"n = {shape[0]:,}" if square or len(shape) == 1 else " x ".join(map(str, shape))
         words = [f"{other} of {name}" if other not in (None, op) else name]
         words += [dtype] if dtype != "float32" else []
+        words += [f"precision {precision}"] if precision != "highest" else []
         words += [] if axis is None else [f"axis {axis}"]
         words += [f"axes {' '.join(map(str, axes))}"] if axes else []
         text = ", ".join([*words, *(f"{option} {value}" for option, value in options.items())])
         row = Row(op, other or op, text, dtype=dtype, shape=list(shape), axis=axis, axes=axes and list(axes))
         row = replace(row, kernel=info and info.name, cold=cold)
         if op == "matmul":
-            row = replace(row, precision="highest" if info is None and dtype == "float32" else None)
+            row = replace(row, precision=precision if info is None and dtype == "float32" else None)
         label = f"{op} {text} {info.name if info else ''}{' cold' if cold else ''}"
         return label, partial(self.kernel_row, row, options, bool(info and info.role == "ceiling"))
 

@@ -136,7 +136,8 @@ def test_random_numbers_are_within_their_bound(device, kernel, shape):
     a, b = ((rng.standard_normal(s) * 10 ** rng.uniform(-3, 3, s)).astype(kernel.dtype) for s in ((m, k), (k, n)))
     result = product(kernel, device, a, b)
     assert within_bound(result, a, b, kernel.precision)
-    assert kernel.precision == "highest" or not within_bound(result, a, b)  # TF32 is what tensor cores multiply
+    # TF32 is what tensor cores multiply; the errors of many products cancel
+    assert kernel.precision == "highest" or k > 100 or not within_bound(result, a, b)
 
 
 def test_kernels_of_lower_precision_say_so():
@@ -264,7 +265,7 @@ def test_the_same_bits_on_every_run(device):
 @pytest.mark.parametrize(
     "shape", [(67, 301, 68), (5, 1024, 1), (1, 1024, 7), (129, 2100, 130), (9, 33, 9)], ids=str
 )
-@pytest.mark.parametrize("name", [None, "simt", "matvec"])
+@pytest.mark.parametrize("name", [None, "simt", "matvec", "wgmma_split"])
 def test_the_same_bits_however_memory_is_aligned(device, name, shape):
     m, k, n = shape
     a, b = (np.random.default_rng(m).standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n)))
@@ -279,8 +280,8 @@ def test_the_same_bits_however_memory_is_aligned(device, name, shape):
 @pytest.mark.parametrize(
     "shape", [(36, 6000, 8), (300, 1100, 1), (1, 700, 260), (33, 40, 7), (257, 9000, 2)], ids=str
 )
-@pytest.mark.parametrize("name", [None, "simt", "matvec"])
-@pytest.mark.covering(1, most=5)
+@pytest.mark.parametrize("name", [None, "simt", "matvec", "wgmma_split"])
+@pytest.mark.covering(1, most=6)
 def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
     m, k, n = shape
     rng = np.random.default_rng(m)
@@ -362,14 +363,18 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
             (name, "float32")
             for name in ("vectorized", "warp_tile", "pipelined", "mma_large", "mma_small", "mma_split")
         ),
-        *((name, "float16") for name in ("mma", "wgmma", "wgmma_specialized", "mma_large", "mma_small")),
+        *((name, "float32") for name in ("wgmma_single", "wgmma_split", "wgmma_split_small")),
+        *(
+            (name, "float16")
+            for name in ("mma", "wgmma", "wgmma_specialized", "mma_large", "mma_small", "wgmma_large")
+        ),
     ],
 )
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_rungs_from_vectorized_on_have_no_bank_conflicts(name, dtype, order):
     a, b = integers((128, 48), dtype), integers((48, 128), dtype, seed=1)
     if order == "F":
-        if not name.startswith("mma_"):
+        if name not in PRODUCTION:
             pytest.skip("a rung takes arrays in C order")
         a, b = np.asfortranarray(a), np.asfortranarray(b)
     report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")

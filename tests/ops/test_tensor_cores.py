@@ -1,4 +1,5 @@
-"""The accuracy of `mma_split` as tensor cores round, which the executor does not imitate, and special numbers."""
+"""The accuracy of `mma_split` and `wgmma_split` as tensor cores round, which the executor does not imitate, and
+special numbers."""
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +12,8 @@ EXTRA_BITS = (
     2  # in addition to the 24 of a float32, to which all summands of an mma are cut off on an H100 (Khattak and
 )
 # Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025)
-STEP, FLUSH = 16, 2048  # numbers along k in an mma, and in a sum
+STEP, FLUSH = 16, 2048  # numbers along k in an mma, and in a sum of mma_split
+TILE = 64  # the same in a sum of wgmma_split
 
 
 def truncated(x, exponent):
@@ -27,28 +29,56 @@ def mma(a, b, c):
     return truncated(total, np.frexp(total)[1] - 24)
 
 
-def parts(x):
-    """The three numbers of bfloat16 that add up to x."""
+def parts(x, dtype=ml_dtypes.bfloat16, count=3):
+    """The numbers that add up to x, nearly."""
     found = []
-    for _ in range(3):
-        found.append(x.astype(ml_dtypes.bfloat16).astype(np.float32))
+    for _ in range(count):
+        found.append(x.astype(dtype).astype(np.float32))
         x = x - found[-1]
     return [part.astype(np.float64) for part in found]
 
 
-def split_product(a, b):
+def products(a, b, step):
+    """The sum of the products of the parts of a and b, the small ones first, added to 0."""
+    total = np.zeros((a[0].shape[0], b[0].shape[1]))
+    for order in reversed(range(len(a))):
+        for part in range(order + 1):
+            for k in range(0, step, STEP):
+                total = mma(a[part][:, k : k + STEP], b[order - part][k : k + STEP], total)
+    return total.astype(np.float32)
+
+
+def mma_split(a, b):
     """What `mma_split` computes on tensor cores."""
     result = total = np.zeros((a.shape[0], b.shape[1]), np.float32)
     for k in range(0, a.shape[1], STEP):
         if k % FLUSH == 0:
             result, total = result + total, np.zeros_like(total)
-        of_a, of_b = parts(a[:, k : k + STEP]), parts(b[k : k + STEP])
-        step = np.zeros(total.shape)
-        for order in 2, 1, 0:
-            for part in range(order + 1):
-                step = mma(of_a[part], of_b[order - part], step)
-        total += step.astype(np.float32)
+        total += products(parts(a[:, k : k + STEP]), parts(b[k : k + STEP]), STEP)
     return result + total
+
+
+def powers(x, axis, exponent):
+    """The powers of two that bring the largest of each row or column to this exponent."""
+    return np.exp2(exponent + 1 - np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1])
+
+
+def wgmma_split(a, b):
+    """What `wgmma_split` computes on tensor cores."""
+    halves = all(
+        np.all((np.abs(x) * powers(x, axis, 14) >= 512).sum(axis) > x.shape[axis] / 2)
+        for x, axis in ((a, 1), (b, 0))
+    )
+    kind = (np.float16, 2) if halves else (ml_dtypes.bfloat16, 3)
+    scales = powers(a, 1, 14 if halves else 50), powers(b, 0, 14 if halves else 50)
+    a, b = ((x * scale).astype(np.float32) for x, scale in zip((a, b), scales, strict=True))
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for k in range(0, a.shape[1], TILE):
+        total += products(parts(a[:, k : k + TILE], *kind), parts(b[k : k + TILE], *kind), TILE)
+    return (total / scales[0] / scales[1]).astype(np.float32)
+
+
+MODELS = {"mma_split": mma_split, "wgmma_split": wgmma_split}
 
 
 OPERANDS = {
@@ -65,24 +95,29 @@ def error(result, a, b):
 
 @pytest.mark.parametrize("k", [64, 1024, 8192])
 @pytest.mark.parametrize("values", OPERANDS)
-def test_products_on_tensor_cores_are_as_accurate_as_those_of_float32(values, k):
+@pytest.mark.parametrize("kernel", MODELS)
+def test_products_on_tensor_cores_are_as_accurate_as_those_of_float32(kernel, values, k):
     rng = np.random.default_rng(k)
     a, b = (OPERANDS[values](rng, shape).astype(np.float32) for shape in ((24, k), (k, 20)))
-    result, plain = split_product(a, b), smemkit.matmul(a, b, kernel="simt", device="cpu")
+    result, plain = MODELS[kernel](a, b), smemkit.matmul(a, b, kernel="simt", device="cpu")
     magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     assert np.all(np.abs(result - a.astype(np.float64) @ b.astype(np.float64)) <= (k + 2) * 2.0**-24 * magnitude)
-    if values != "wide exponents":
+    # wgmma_split is chosen from k = 512 on
+    if values != "wide exponents" and (kernel == "mma_split" or k > 500):
         assert error(result, a, b) <= error(plain, a, b)
 
 
-def test_the_kernel_adds_the_same_products():
+@pytest.mark.parametrize("values", OPERANDS)
+@pytest.mark.parametrize("kernel", MODELS)
+def test_the_kernel_adds_the_same_products(kernel, values):
     """The executor rounds each mma once, to nearest: the results differ in the last bits only."""
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((40, 256), (256, 30)))
-    result = smemkit.matmul(a, b, kernel="mma_split", device="cpu")
-    magnitude = np.abs(a) @ np.abs(b)
-    assert np.all(np.abs(result - split_product(a, b)) <= 4 * 2.0**-24 * magnitude)
-    assert error(result, a, b) < error(smemkit.matmul(a, b, kernel="simt", device="cpu"), a, b)
+    a, b = (OPERANDS[values](rng, shape).astype(np.float32) for shape in ((40, 256), (256, 30)))
+    result = smemkit.matmul(a, b, kernel=kernel, device="cpu")
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    assert np.all(np.abs(result - MODELS[kernel](a, b)) <= 8 * 2.0**-24 * magnitude)
+    if values == "normal":
+        assert error(result, a, b) < error(smemkit.matmul(a, b, kernel="simt", device="cpu"), a, b)
 
 
 def test_the_kernel_adds_several_sums():
@@ -93,13 +128,50 @@ def test_the_kernel_adds_several_sums():
 
 
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 3.4e38, 1e-38, 1e-45])
-@pytest.mark.covering(1, most=3)
-def test_numbers_beyond_the_parts_are_multiplied_as_float32(special):
+@pytest.mark.parametrize("kernel", [*MODELS, "wgmma_split_small"])
+@pytest.mark.covering(1, most=5)
+def test_numbers_beyond_the_parts_are_multiplied_as_float32(kernel, special):
     a, b = integers((130, 40), np.float32), integers((40, 135), np.float32, seed=1)
     b[b == 0] = 1  # infinity times 0 is NaN everywhere
     a[3, 5], b[7, 134] = special, special
     with np.errstate(invalid="ignore", over="ignore"):
         plain = smemkit.matmul(a, b, kernel="simt", device="cpu")
-        result = smemkit.matmul(a, b, kernel="mma_split", device="cpu")
+        result = smemkit.matmul(a, b, kernel=kernel, device="cpu")
     np.testing.assert_array_equal(result, plain)
-    assert not smemkit.check(smemkit.matmul, a, b, kernel="mma_split", blocks="all").faults
+    assert not smemkit.check(smemkit.matmul, a, b, kernel=kernel, blocks="all").faults
+
+
+@pytest.mark.parametrize("kernel", [*MODELS, "wgmma_split_small"])
+def test_products_with_one_hot_rows_and_columns_are_exact(device, kernel):
+    x = np.random.default_rng(0).standard_normal((150, 130), dtype=np.float32)
+    x[0] = 0
+    one = np.eye(130, dtype=np.float32)
+    np.testing.assert_array_equal(smemkit.matmul(x, one, kernel=kernel, device=device), x)
+    np.testing.assert_array_equal(smemkit.matmul(one, x[:130], kernel=kernel, device=device), x[:130])
+
+
+def test_wide_rows_change_only_tiles_of_their_own(device):
+    """What float16 does not hold decides for each strip of 128 rows and columns, so that a part of the rows gives
+    the same bits."""
+    rng = np.random.default_rng(0)
+    a, b = (OPERANDS["normal"](rng, shape).astype(np.float32) for shape in ((390, 100), (100, 260)))
+    a[140:250] *= np.exp2(rng.integers(-30, 31, (110, 100))).astype(np.float32)
+    b[1::2, 200] = 0
+    whole = smemkit.matmul(a, b, kernel="wgmma_split", device=device)
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    assert np.all(np.abs(whole - a.astype(np.float64) @ b.astype(np.float64)) <= 102 * 2.0**-24 * magnitude)
+    for rows in slice(0, 128), slice(128, 256), slice(256, 390):
+        np.testing.assert_array_equal(smemkit.matmul(a[rows], b, kernel="wgmma_split", device=device), whole[rows])
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_split_small", device=device), whole)
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_unaligned_operands_of_the_tma_are_copied(device, dtype, order):
+    a, b = integers((140, 75), np.float32).astype(dtype), integers((75, 259), np.float32, seed=1).astype(dtype)
+    a, b = (np.array(x, order=order) for x in (a, b))
+    expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
+    wide = np.zeros((140, 80), dtype)[:, 1:76]
+    wide[:] = a
+    np.testing.assert_array_equal(smemkit.matmul(wide, b, kernel="wgmma_large", device=device), expected)

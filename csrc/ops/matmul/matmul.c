@@ -179,6 +179,12 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
         out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
+/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16. */
+static int parts_per_element(const struct call *call)
+{
+    return call->result != FLOAT32 ? 1 : call->kernel.row->traits & TF32 ? 1 + 2 : 2 + 3;
+}
+
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
  * Outer: columns of b, if they do not all fit on the device; or matrices of a batch, if they are large. The result
  * does not depend on the parts, because no part divides k. */
@@ -188,11 +194,13 @@ static void partition_matmul(struct call *call, int batches)
     const struct layout *a = &call->in_view[0], *b = &call->in_view[1], *out_view = &call->out_view;
     const npy_intp m = out_view->shape[batches], n = out_view->shape[batches + 1], k = a->shape[a->ndim - 1];
     const npy_intp element = dtype_bytes(call->result);
+    const bool in_parts = call->kernel.row->traits & PARTS;
+    const npy_intp part_bytes = in_parts ? 2 * parts_per_element(call) : 0; /* of an element */
     npy_intp matrices = (m * k + k * n + m * n) * element;
     const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
     const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
     struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
-    npy_intp rows = choose_part_step(part, (k > n ? k : n) * element, ROWS);
+    npy_intp rows = choose_part_step(part, (k > n ? k : n) * element, in_parts ? MANY_ROWS : ROWS);
 
     call->independent_parts = true;
     *inner =
@@ -210,8 +218,10 @@ static void partition_matmul(struct call *call, int batches)
     }
     if (part < NPY_MAX_INTP) {
         const npy_intp step = inner->step < m ? inner->step : m;
-        const size_t pipeline_bytes = (size_t)((k + n) * step * element) * 2 * DEPTH;
-        const size_t column_bytes = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
+        const size_t pipeline_bytes =
+            (size_t)((k + n) * step * element) * 2 * DEPTH + (size_t)(k * step * part_bytes);
+        const size_t column_bytes =
+            (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2) + (size_t)(k * part_bytes);
         const size_t available =
             call_available_bytes(call, (pipeline_bytes + (size_t)n * column_bytes) / 8 * 10) / 10 * 9;
 
@@ -267,19 +277,41 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
     return method;
 }
 
-/* The bytes of the partial sums of the largest part. */
-static size_t partials_bytes(const struct call *call, npy_intp k, npy_intp k_per_slice)
+/* The number of different matrices that an operand has, in a part with so many products. */
+static npy_intp count_matrices(const struct layout *operand, npy_intp products)
+{
+    npy_intp matrices = 1;
+
+    for (int d = 0; d < operand->ndim - 2; d++)
+        if (operand->strides[d])
+            matrices *= operand->shape[d];
+    return matrices < products ? matrices : products;
+}
+
+/* The bytes of scratch memory for the largest part: of its partial sums, or of its operands' parts. */
+static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice)
 {
     const int element = dtype_bytes(call->result);
     struct layout part = call->out_view;
+    npy_intp products = 1;
 
-    if (k_per_slice >= k)
+    if (k_per_slice >= k && !(call->kernel.row->traits & PARTS))
         return 0;
     for (int loop = 0; loop < 2; loop++) {
         const struct partition *partition = &call->partitions[loop];
 
         if (partition->out >= 0 && partition->step > 0 && partition->step < partition->length)
             part.shape[partition->out] = partition->step;
+    }
+    if (call->kernel.row->traits & PARTS) {
+        const int parts = parts_per_element(call);
+
+        for (int d = 0; d < part.ndim - 2; d++)
+            products *= part.shape[d];
+        return (size_t)matmul_parts_bytes(count_matrices(&call->in_view[0], products), part.shape[part.ndim - 2],
+                                          k, parts) +
+               (size_t)matmul_parts_bytes(count_matrices(&call->in_view[1], products), part.shape[part.ndim - 1],
+                                          k, parts);
     }
     return (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
            (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
@@ -333,7 +365,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
         }
         partition_matmul(&call, batches.ndim);
         call_cancel_slow_partition(&call);
-        *scratch_bytes = call.scratch_bytes = partials_bytes(&call, size.k, method.k_per_slice);
+        *scratch_bytes = call.scratch_bytes = scratch_bytes_of(&call, size.k, method.k_per_slice);
     }
     return call_run(state, &call, run_matmul, &method, out_given);
 }

@@ -29,9 +29,8 @@ struct candidate {
 
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
-/* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192; of mma_large and mma_small in
- * float16, and predicted: at n = 4096, 70 % of the speed that L2 allows; so is that of mma_split, 60 % of what mma
- * allows. Executor: on a Zen 4. */
+/* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
+ * and wgmma_large in float16. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2},
@@ -39,9 +38,13 @@ static const struct candidate candidates[] = {
     {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2},
     {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2},
     {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 2.600, 2.600, 256, 64, 0, 80, 0, 128, 0, 128, 1},
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3},
-    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.500, 0.500, 256, 32, 0, 80, 0, 64, 256, 64, 1},
+    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1},
+    {ROW_matmul_wgmma_large, 128, 256, 0, 0, 0, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1},
+    {ROW_matmul_wgmma_single, 128, 256, 0, 0, 0, 4.200, 4.200, 384, 64, 0, 90, 0, 0, 0, 150, 1},
+    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.740, 1.740, 384, 64, 0, 90, 0, 0, 512, 200, 1},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.300, 1.300, 384, 64, 0, 90, 0, 0, 512, 150, 1},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2},
     {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2},
     {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 0, 40, 2},
@@ -51,8 +54,9 @@ static const struct candidate candidates[] = {
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* On a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond from an H200's
- * memory. */
-static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6;
+ * memory. The passes that split float32 operands take PARTS_US, and 1 us for so many bytes of them (measured on an
+ * H100 at n = 1024 to 4096). */
+static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 6, PARTS_BYTES_PER_US = 0.76e6;
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
  * barriers of a thread. */
@@ -69,7 +73,7 @@ static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype)
 {
     switch (dtype) {
     case FLOAT32:
-        return kernel_rows[candidate->kernel].traits & TF32 ? 2 : 1;
+        return (kernel_rows[candidate->kernel].traits & (TF32 | PARTS)) == TF32 ? 2 : 1;
     case FLOAT64:
     case INT32:
     case UINT32:
@@ -117,8 +121,11 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const double partials =
         (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);
 
-    return LAUNCH_US + (compute > memory ? compute : memory) +
-           (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
+    const bool splits = dtype == FLOAT32 && kernel_rows[candidate->kernel].traits & PARTS;
+    const double operands = bytes_of(dtype, size) - partials / (double)slices;
+
+    return LAUNCH_US + (splits ? PARTS_US + operands / PARTS_BYTES_PER_US : 0) +
+           (compute > memory ? compute : memory) + (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
 }
 
 /* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6

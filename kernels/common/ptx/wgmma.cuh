@@ -25,7 +25,10 @@ namespace ptx
 // 64 to the next 64's.
 static __device__ inline uint64_t wgmma_descriptor(const void *shared, int next = 16)
 {
-    return (uint64_t)(shared_address(shared) >> 4) | (uint64_t)(next >> 4) << 16 | 64ull << 32 | 1ull << 62;
+    constexpr uint32_t IN_BLOCK = (1 << 18) - 1; // the bits above tell the block of a cluster
+
+    return (uint64_t)((shared_address(shared) & IN_BLOCK) >> 4) | (uint64_t)(next >> 4) << 16 | 64ull << 32 |
+           1ull << 62;
 }
 
 static __device__ inline void wgmma_fence()
@@ -54,9 +57,12 @@ static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
+#define WGMMA_32_ACCUMULATORS                                                \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define WGMMA_64_ACCUMULATORS                                                          \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    WGMMA_32_ACCUMULATORS                                                              \
+    ", "                                                                               \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define WGMMA_128_ACCUMULATORS                                                                     \
@@ -68,7 +74,8 @@ static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define WGMMA_4(i)   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define WGMMA_16(i)  WGMMA_4(i), WGMMA_4(i + 4), WGMMA_4(i + 8), WGMMA_4(i + 12)
-#define WGMMA_64(i)  WGMMA_16(i), WGMMA_16(i + 16), WGMMA_16(i + 32), WGMMA_16(i + 48)
+#define WGMMA_32(i)  WGMMA_16(i), WGMMA_16(i + 16)
+#define WGMMA_64(i)  WGMMA_32(i), WGMMA_32(i + 32)
 #define WGMMA_128(i) WGMMA_64(i), WGMMA_64(i + 64)
 #define WGMMA(shape, type, more)                                                                               \
     asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_128_ACCUMULATORS "}, " \
@@ -91,34 +98,48 @@ static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint6
     WGMMA("m64n256k8", "tf32", "");
 }
 
-// d = a @ b, plus d if `add`; b is transposed (K, N)
-#define WGMMA_TRANSPOSED(shape, type, accumulators, outputs, a_at, b_at, add_at)                      \
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" add_at ", 0; wgmma.mma_async.sync.aligned." shape \
-                 ".f32." type "." type " {" accumulators "}, "                                        \
-                 "%" a_at ", %" b_at ", p, 1, 1, 0, 1; }"                                             \
-                 : outputs                                                                            \
-                 : "l"(a), "l"(b), "r"((int)add))
+// d = a @ b, plus d if `add`. TRANSPOSED: a is stored as (K, 64), b as (K, N)
+#define WGMMA_16_BITS(shape, type, accumulators, outputs, a_at, b_at, add_at, a_transposed_at, b_transposed_at) \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" add_at ", 0; wgmma.mma_async.sync.aligned." shape           \
+                 ".f32." type "." type " {" accumulators "}, "                                                  \
+                 "%" a_at ", %" b_at ", p, 1, 1, %" a_transposed_at ", %" b_transposed_at "; }"                 \
+                 : outputs                                                                                      \
+                 : "l"(a), "l"(b), "r"((int)add), "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED))
 
-static __device__ inline void wgmma_mma_async_transposed(float (&d)[64], uint64_t a, uint64_t b, bool add, __half)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+static __device__ inline void wgmma_mma_async(float (&d)[32], uint64_t a, uint64_t b, bool add, __half)
 {
-    WGMMA_TRANSPOSED("m64n128k16", "f16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66");
+    WGMMA_16_BITS("m64n64k16", "f16", WGMMA_32_ACCUMULATORS, WGMMA_32(0), "32", "33", "34", "35", "36");
 }
 
-static __device__ inline void wgmma_mma_async_transposed(float (&d)[64], uint64_t a, uint64_t b, bool add,
-                                                         __nv_bfloat16)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+static __device__ inline void wgmma_mma_async(float (&d)[32], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
 {
-    WGMMA_TRANSPOSED("m64n128k16", "bf16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66");
+    WGMMA_16_BITS("m64n64k16", "bf16", WGMMA_32_ACCUMULATORS, WGMMA_32(0), "32", "33", "34", "35", "36");
 }
 
-static __device__ inline void wgmma_mma_async_transposed(float (&d)[128], uint64_t a, uint64_t b, bool add, __half)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+static __device__ inline void wgmma_mma_async(float (&d)[64], uint64_t a, uint64_t b, bool add, __half)
 {
-    WGMMA_TRANSPOSED("m64n256k16", "f16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130");
+    WGMMA_16_BITS("m64n128k16", "f16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66", "67", "68");
 }
 
-static __device__ inline void wgmma_mma_async_transposed(float (&d)[128], uint64_t a, uint64_t b, bool add,
-                                                         __nv_bfloat16)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+static __device__ inline void wgmma_mma_async(float (&d)[64], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
 {
-    WGMMA_TRANSPOSED("m64n256k16", "bf16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130");
+    WGMMA_16_BITS("m64n128k16", "bf16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66", "67", "68");
+}
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, bool add, __half)
+{
+    WGMMA_16_BITS("m64n256k16", "f16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130", "131", "132");
+}
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
+{
+    WGMMA_16_BITS("m64n256k16", "bf16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130", "131", "132");
 }
 
 } // namespace ptx

@@ -101,9 +101,9 @@ static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int
         ptx::wgmma_fence();
 #pragma unroll
         for (int q = 0; q < BK; q += MK)
-            ptx::wgmma_mma_async_transposed(sum, ptx::wgmma_descriptor(&of.a[row][q]),
-                                            ptx::wgmma_descriptor(of.b[0][q], sizeof of.b[0]), turn > 0 || q > 0,
-                                            T());
+            ptx::wgmma_mma_async<false, true>(sum, ptx::wgmma_descriptor(&of.a[row][q]),
+                                              ptx::wgmma_descriptor(of.b[0][q], sizeof of.b[0]), turn > 0 || q > 0,
+                                              T());
         ptx::wgmma_commit_group();
         ptx::wgmma_wait_group<1>(); // this warp's products of the stage before are complete
         if (turn > 0 && threadIdx.x % WARP == 0)

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(BLOCK)
         for (int q = 0; q < BK; q += MK)
 #pragma unroll
             for (int i = 0; i < BM / MM; i++)
-                ptx::wgmma_mma_async_transposed(
+                ptx::wgmma_mma_async<false, true>(
                     sum[i], ptx::wgmma_descriptor(&shared.stages[s].a[i * MM][q]),
                     ptx::wgmma_descriptor(shared.stages[s].b[0][q], sizeof shared.stages[s].b[0]), true, T());
         ptx::wgmma_commit_group();
