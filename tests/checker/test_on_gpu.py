@@ -7,6 +7,7 @@ from kernel_files import TESTS, read
 import smemkit
 
 BY_CHANCE = {  # what they leave depends on which atomic comes first
+    "compaction_by_ballot",
     "compaction_count.fixed",
     "compaction_in_block",
     "frontier_queue",
