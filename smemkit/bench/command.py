@@ -26,7 +26,7 @@ from smemkit.bench.recorded import recorded_table
 from smemkit.bench.report import environment, reference_path, results, table
 from smemkit.bench.suites import SUITES, Run
 from smemkit.devices import Device
-from smemkit.measure.records import REFERENCE, reference_reports
+from smemkit.measure.records import REFERENCE, all_reports
 
 __all__ = ["add_arguments", "main"]
 
@@ -63,7 +63,7 @@ def main(arguments: Namespace) -> int:
         return fit.main(arguments)
     if arguments.readme:
         whole = json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))
-        print(results(whole, *reference_reports()), end="")
+        print(results(whole, *all_reports()), end="")
         return 0
     if arguments.recorded:
         print(recorded_table(REFERENCE), end="")

@@ -127,7 +127,7 @@ def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
     when = f"{environment['date'][:10]}, {runs} of `python -m smemkit bench`"
     lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", ""]
     lines += ladders([report, *(other for other in others if other["environment"]["gpu"] == environment["gpu"])])
-    return "\n".join([*lines, *host_table(rows)]) + "\n"
+    return "\n".join([*lines, *host_table(rows), *products([report, *others])]) + "\n"
 
 
 def peers_of(rows: list[dict[str, Any]]) -> list[str]:
@@ -157,6 +157,52 @@ def ladders(reports: list[dict[str, Any]]) -> list[str]:
         size = " × ".join(str(length) for length in records.shape)
         numbers = " | ".join([format_number(ours["value"]), *theirs, f"{ours['ratio']:.2f} ×"])
         lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {numbers} |")
+    return lines
+
+
+PRODUCTS = {  # of the README's table of matmul: dtype and precision
+    "float32": ("float32", "highest", (1024, 2048, 4096, 8192, 16_384)),
+    'float32, `precision="high"`': ("float32", "high", (4095, 8192)),
+    "float16": ("float16", None, (4095, 8192)),
+}
+
+
+def products(reports: list[dict[str, Any]]) -> list[str]:
+    """The table of large products, from the newest run that measured the largest of float32; empty without one."""
+    largest = [PRODUCTS["float32"][2][-1]] * 3
+    found = [
+        report
+        for report in reports
+        if any(row["shape"] == largest for row in report["rows"] if row["op"] == "matmul")
+    ]
+    if not found:
+        return []
+    newest_one = max(found, key=lambda report: report["environment"]["date"])
+    environment = newest_one["environment"]
+    lines = [
+        "",
+        f"Large products on an {environment['gpu']}, {environment['date'][:10]}, one run; normal numbers, error as the",
+        "relative Frobenius norm of the difference from the product in float64:",
+        "",
+        "| matmul | n | TFLOP/s | best of cuBLAS, PyTorch, CuPy | speed-up | error | its error |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for label, (dtype, precision, sizes) in PRODUCTS.items():
+        for n in sizes:
+            for row in newest_one["rows"]:
+                if (
+                    row["suite"] == row["op"] == "matmul"
+                    and not row["cold"]
+                    and (
+                        (row["kernel"], row["dtype"], row["precision"], row["shape"])
+                        == (None, dtype, precision, [n] * 3)
+                    )
+                ):
+                    theirs = format_number(row["value"] * row["ratio"] ** -1)
+                    lines.append(
+                        f"| {label} | {n:,} | {format_number(row['value'])} | {theirs} | {row['ratio']:.2f} × | "
+                        f"{row['error']:.1e} | {row['peer_error']:.1e} |"
+                    )
     return lines
 
 

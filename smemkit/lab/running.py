@@ -209,12 +209,12 @@ def recorded_seconds(op: str, shape: tuple[int, ...], name: str, **options: int)
 
 
 def _newest_reports() -> list[dict[str, Any]]:
-    """The contents of all reference files, the newest first."""
+    """The contents of the reference files of one GPU, the newest first."""
     return sorted(reference_reports(), key=lambda report: report["environment"]["date"], reverse=True)
 
 
 def reference_rows(**wanted: Any) -> Iterable[dict[str, Any]]:
-    """The rows of all reference files with these fields, each with its environment under "on"; newest first."""
+    """The rows of those files with these fields, each with its environment under "on"; newest first."""
     for report in _newest_reports():
         for row in report["rows"]:
             if all(row.get(name) == value for name, value in wanted.items()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from smemkit import _core
 from smemkit.measure.ceilings import Ceilings
 from smemkit.table.kernel_table import kernels
 
-__all__ = ["REFERENCE", "Records", "newest", "recorded", "reference_reports", "select"]
+__all__ = ["REFERENCE", "Records", "all_reports", "newest", "recorded", "reference_reports", "select"]
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 NOTABLE_SPEEDUP = 1.1  # options that are this much faster than the defaults are shown, too
@@ -121,13 +122,25 @@ def newest(reports: Iterable[dict[str, Any]], op: str, shape: tuple[int, ...], *
     return list(found.values())
 
 
-def reference_reports() -> list[dict[str, Any]]:
+def all_reports() -> list[dict[str, Any]]:
     """The contents of all reference files, sorted by name."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(REFERENCE.glob("*.json"))]
 
 
+def reference_reports() -> list[dict[str, Any]]:
+    """The contents of the reference files of one GPU, the one with the most rows: numbers that are shown together
+    come from one GPU.
+    """
+    reports = all_reports()
+    rows: Counter[str] = Counter()
+    for report in reports:
+        rows[report["environment"]["gpu"]] += len(report["rows"])
+    most = max(rows, key=rows.__getitem__, default=None)
+    return [report for report in reports if report["environment"]["gpu"] == most]
+
+
 def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False) -> list[Records]:
-    """The records of a problem: for each GPU on which it was measured, those of the newest run.
+    """The records of a problem on the GPU of `reference_reports`, those of the newest run.
 
     Examples
     --------

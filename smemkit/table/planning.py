@@ -12,6 +12,12 @@ from smemkit.table.kernel_table import KernelInfo, kernels
 __all__ = ["Plan", "PlannedLaunch", "plan"]
 
 NOT_RECORDED = ", not yet run on a GPU"
+_WIDE = "where the elements of its rows or columns differ by too much for float16 to hold them, or are mostly zero"
+DECIDED_ON_THE_DEVICE = {  # the paths that a kernel has, and the condition
+    "wgmma_single": f"float16; a tile of two bfloat16 per number {_WIDE}",
+    "wgmma_split": f"two float16 per number; a tile of three bfloat16 {_WIDE}",
+    "wgmma_split_small": f"two float16 per number; a tile of three bfloat16 {_WIDE}",
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class PlannedLaunch:
         The number of launches: for the parts of a large NumPy array, or the matrices of a batch.
     precision : str or None
         The precision in which float32 is multiplied, a value of matmul's `precision`; None for other kernels.
+    paths : str or None
+        Where the kernel itself decides how it multiplies, on the device: the ways, and the condition.
     recorded : bool
         The kernel has run on a GPU with correct results, in this dtype (transpose: in any): see `KernelInfo`.
     """
@@ -39,11 +47,17 @@ class PlannedLaunch:
     precision: str | None = None
     recorded: bool = True
 
+    @property
+    def paths(self) -> str | None:
+        return DECIDED_ON_THE_DEVICE.get(self.kernel)
+
     def __str__(self) -> str:
         options = "".join(f", {name} {value}" for name, value in self.options.items())
         precision = f", precision {self.precision}" if self.precision else ""
         times = f", {self.times} times" if self.times > 1 else ""
-        return f"{self.op} {self.kernel}{options}{precision}{times}" + ("" if self.recorded else NOT_RECORDED)
+        paths = f", in {self.paths}" if self.paths else ""
+        unknown = "" if self.recorded else NOT_RECORDED
+        return f"{self.op} {self.kernel}{options}{precision}{times}{paths}{unknown}"
 
 
 @dataclass(frozen=True)
