@@ -179,9 +179,10 @@ def products(reports: list[dict[str, Any]]) -> list[str]:
         return []
     newest_one = max(found, key=lambda report: report["environment"]["date"])
     environment = newest_one["environment"]
+    where = f"{environment['gpu']}, {environment['date'][:10]}"
     lines = [
         "",
-        f"Large products on an {environment['gpu']}, {environment['date'][:10]}, one run; normal numbers. Errors are",
+        f"Large products on an {where}, one run; normal numbers. Errors are",
         "relative Frobenius norms, against the product in float64:",
         "",
         "| matmul | n | TFLOP/s | best of cuBLAS, PyTorch, CuPy | speed-up | error | its error |",
