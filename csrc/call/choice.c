@@ -156,9 +156,27 @@ bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, en
     return false;
 }
 
+/* Whether this build has the kernel for GPUs. A build without CUDA only plans, as if it had all. */
+static bool build_has_kernel(enum kernel_index kernel)
+{
+#ifdef SMEMKIT_CUDA
+    return cuda_launchers[kernel] != NULL;
+#else
+    (void)kernel;
+    return true;
+#endif
+}
+
+/* Code for sm_90a runs on no other GPU. */
+static bool gpu_runs_kernel(const struct device *device, const struct kernel_row *row)
+{
+    return row->needs == SM_90A ? device->capability == SM_90A : device->capability >= (int)row->needs;
+}
+
 bool kernel_may_be_chosen(const struct device *device, enum kernel_index kernel, unsigned dtypes)
 {
-    return device_is_host(device) || kernel_is_eligible(kernel, dtypes);
+    return device_is_host(device) || (gpu_runs_kernel(device, &kernel_rows[kernel]) && build_has_kernel(kernel) &&
+                                      kernel_is_eligible(kernel, dtypes));
 }
 
 bool read_precision(PyObject *object, const struct kernel_choice *choice, enum dtype dtype,

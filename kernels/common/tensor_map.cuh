@@ -24,17 +24,17 @@ static constexpr CUtensorMapDataType tensor_map_type()
     return std::is_same_v<T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }
 
-// Whether the TMA can copy boxes of it: there are elements, rows and matrices begin at multiples of 16 bytes, and
-// positions have 32 bits.
+// Whether the TMA can copy boxes of it: there are elements, rows and matrices begin at multiples of 16 bytes and
+// do not overlap, and positions have 32 bits.
 template <class T>
 static bool has_tensor_map(const tensor<T> &x)
 {
     constexpr int64_t GRAIN = 16 / sizeof(T), MAX_SIZE = INT32_MAX, MAX_STRIDE = (1ll << 40) / sizeof(T);
 
     return (uintptr_t)x.data % 16 == 0 && x.row_stride % GRAIN == 0 && x.matrix_stride % GRAIN == 0 &&
-           x.row_stride >= 0 && x.matrix_stride >= 0 && x.row_stride < MAX_STRIDE &&
-           x.matrix_stride < MAX_STRIDE && x.matrices > 0 && x.matrices <= MAX_SIZE && x.rows > 0 &&
-           x.columns > 0 && x.rows <= MAX_SIZE && x.columns <= MAX_SIZE;
+           (x.rows == 1 || x.row_stride >= x.columns) && x.row_stride >= 0 && x.matrix_stride >= 0 &&
+           x.row_stride < MAX_STRIDE && x.matrix_stride < MAX_STRIDE && x.matrices > 0 && x.matrices <= MAX_SIZE &&
+           x.rows > 0 && x.columns > 0 && x.rows <= MAX_SIZE && x.columns <= MAX_SIZE;
 }
 
 // A map for boxes of box_rows rows of 128 bytes. Chunk c of row r, 16 bytes, is stored at c ^ r % 8.

@@ -532,6 +532,24 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         assert all(rows[name].recorded for name in taken), taken
 
 
+@pytest.mark.parametrize(
+    ("dtype", "precision", "n", "hopper", "ampere"),
+    [
+        ("float32", "highest", 4096, "wgmma_split", "pipelined_large"),
+        ("float32", "highest", 1024, "wgmma_split_small", "pipelined_small"),
+        ("float32", "highest", 512, "pipelined_small", "pipelined_small"),
+        ("float32", "high", 8192, "wgmma_single", "mma_large"),
+        ("float16", None, 4096, "wgmma_large", "mma_large"),
+    ],
+)
+def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision, n, hopper, ampere):
+    x = np.empty((n, n), dtype)
+    call = (smemkit.matmul, (x, x), {"device": "cpu", "precision": precision})
+    for capability, kernel in (90, hopper), (80, ampere), (100, ampere), (120, ampere):
+        ((_, taken, *_),) = _core.dry_run_as(capability, 132, 50 << 20, "transpose", None, *call)
+        assert taken == kernel, capability
+
+
 # ---- long k --------------------------------------------------------------------------------------------------
 
 LONG = [
