@@ -52,6 +52,7 @@ struct matmul_args {
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
                       is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
                       operand */
+    uint64_t scratch_bytes;
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
     int64_t a_batch_stride, b_batch_stride; /* elements from one matrix to the next; 0: the same matrix for all */
@@ -64,7 +65,11 @@ struct matmul_args {
     bool b_is_larger, along_k;
 };
 
-enum { MATMUL_MIN_PARTIAL_BYTES = 4 };
+enum {
+    MATMUL_MIN_PARTIAL_BYTES = 4,
+    MATMUL_FLOAT_PARTS = 5,           /* of a float32: two float16 and three bfloat16 */
+    MATMUL_MAX_SIDE = INT32_MAX - 512 /* of kernels with PARTS: m, n and k are smaller */
+};
 
 /* the number of slices of k */
 static inline int64_t matmul_slice_count(const struct matmul_args *args)
@@ -73,7 +78,8 @@ static inline int64_t matmul_slice_count(const struct matmul_args *args)
 }
 
 /* Bytes of scratch memory for an operand of sides x k elements as `parts` 16-bit parts, whose rows begin at
- * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b. */
+ * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: three words
+ * per side, and less than one each per ticket and strip. */
 static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64_t k, int parts)
 {
     enum { GRAIN = 8, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };

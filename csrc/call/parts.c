@@ -158,10 +158,10 @@ size_t call_available_bytes(const struct call *call, size_t enough)
 }
 
 /* Cancels the operation's partition where the call is faster whole: if the parts of an array consist of short
- * segments, unless the whole arrays do not fit on the device. */
+ * segments, unless the whole arrays, with the scratch memory of the whole call, do not fit on the device. */
 void call_cancel_slow_partition(struct call *call)
 {
-    size_t bytes = saturated_bytes(call->out.size, call->result);
+    size_t bytes = saturated_bytes(call->out.size, call->result) + call->scratch_bytes;
     struct part part;
     bool slow;
 

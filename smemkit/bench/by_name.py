@@ -43,6 +43,7 @@ PROBLEMS = {
         "mma_small": Exact((70, 75, 80)),
         "mma_split": Exact((130, 135, 80)),
         "wgmma_large": Exact((130, 270, 80)),
+        "wgmma_small": Exact((130, 70, 80)),
         "wgmma_single": Exact((130, 270, 80)),
         "wgmma_split": Exact((130, 135, 80)),
         "wgmma_split_small": Exact((130, 70, 80)),

@@ -52,6 +52,7 @@ PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m
     "mma_small": [(256, 256, 256), (1024, 1024, 1024)],
     "mma_split": [(1024, 1024, 1024), (4095, 4095, 4095), (4096, 4096, 4096), (8192, 8192, 8192)],
     "wgmma_large": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
+    "wgmma_small": [(n, n, n) for n in (256, 512, 1024)],
     "wgmma_single": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
     "wgmma_split": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
     "wgmma_split_small": [(n, n, n) for n in (512, 1024, 2048)],

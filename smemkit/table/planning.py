@@ -12,11 +12,14 @@ from smemkit.table.kernel_table import KernelInfo, kernels
 __all__ = ["Plan", "PlannedLaunch", "plan"]
 
 NOT_RECORDED = ", not yet run on a GPU"
-_WIDE = "where the elements of its rows or columns differ by too much for float16 to hold them, or are mostly zero"
+_SPARSE = (  # halves_suffice in split.cuh
+    "where some row or column has mostly small elements and some number has more than 11 bits, or k is less "
+    "than 32; float32 in rows and columns with infinities, NaN or a range of more than 2**100"
+)
 DECIDED_ON_THE_DEVICE = {  # the paths that a kernel has, and the condition
-    "wgmma_single": f"float16; a tile of two bfloat16 per number {_WIDE}",
-    "wgmma_split": f"two float16 per number; a tile of three bfloat16 {_WIDE}",
-    "wgmma_split_small": f"two float16 per number; a tile of three bfloat16 {_WIDE}",
+    "wgmma_single": f"float16; a tile of two bfloat16 per number {_SPARSE}",
+    "wgmma_split": f"two float16 per number; a tile of three bfloat16 {_SPARSE}",
+    "wgmma_split_small": f"two float16 per number; a tile of three bfloat16 {_SPARSE}",
 }
 
 

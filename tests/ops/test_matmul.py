@@ -136,8 +136,9 @@ def test_random_numbers_are_within_their_bound(device, kernel, shape):
     a, b = ((rng.standard_normal(s) * 10 ** rng.uniform(-3, 3, s)).astype(kernel.dtype) for s in ((m, k), (k, n)))
     result = product(kernel, device, a, b)
     assert within_bound(result, a, b, kernel.precision)
-    # TF32 is what tensor cores multiply; the errors of many products cancel
-    assert kernel.precision == "highest" or k > 100 or not within_bound(result, a, b)
+    # TF32 is what tensor cores multiply; the errors of many products of two bfloat16 per number cancel
+    cancel = kernel.row.name == "wgmma_single" and k > 100
+    assert kernel.precision == "highest" or cancel or not within_bound(result, a, b)
 
 
 def test_kernels_of_lower_precision_say_so():
@@ -286,6 +287,7 @@ def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
     m, k, n = shape
     rng = np.random.default_rng(m)
     a, b = (np.array(rng.standard_normal(s), np.float32, order=order) for s in ((m, k), (k, n)))
+    a[m // 2 :: 40] *= np.exp2(rng.integers(-30, 31, k)).astype(np.float32)  # float16 does not hold all numbers
     whole = smemkit.matmul(a, b, kernel=name, device=device)
     for part in 1 << 10, 1 << 16:
         with parts_of(part):
@@ -366,7 +368,15 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
         *((name, "float32") for name in ("wgmma_single", "wgmma_split", "wgmma_split_small")),
         *(
             (name, "float16")
-            for name in ("mma", "wgmma", "wgmma_specialized", "mma_large", "mma_small", "wgmma_large")
+            for name in (
+                "mma",
+                "wgmma",
+                "wgmma_specialized",
+                "mma_large",
+                "mma_small",
+                "wgmma_large",
+                "wgmma_small",
+            )
         ),
     ],
 )
@@ -540,6 +550,7 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float32", "highest", 512, "pipelined_small", "pipelined_small"),
         ("float32", "high", 8192, "wgmma_single", "mma_large"),
         ("float16", None, 4096, "wgmma_large", "mma_large"),
+        ("float16", None, 1024, "wgmma_large", "mma_small"),
     ],
 )
 def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision, n, hopper, ampere):

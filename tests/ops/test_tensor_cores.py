@@ -38,10 +38,10 @@ def parts(x, dtype=ml_dtypes.bfloat16, count=3):
     return [part.astype(np.float64) for part in found]
 
 
-def products(a, b, step):
-    """The sum of the products of the parts of a and b, the small ones first, added to 0."""
+def products(a, b, step, orders):
+    """The sum of the products of the parts of a and b whose numbers add up to these, added to 0 in their order."""
     total = np.zeros((a[0].shape[0], b[0].shape[1]))
-    for order in reversed(range(len(a))):
+    for order in orders:
         for part in range(order + 1):
             for k in range(0, step, STEP):
                 total = mma(a[part][:, k : k + STEP], b[order - part][k : k + STEP], total)
@@ -54,36 +54,52 @@ def mma_split(a, b):
     for k in range(0, a.shape[1], STEP):
         if k % FLUSH == 0:
             result, total = result + total, np.zeros_like(total)
-        total += products(parts(a[:, k : k + STEP]), parts(b[k : k + STEP]), STEP)
+        total += products(parts(a[:, k : k + STEP]), parts(b[k : k + STEP]), STEP, (2, 1, 0))
     return result + total
 
 
 def powers(x, axis, exponent):
     """The powers of two that bring the largest of each row or column to this exponent."""
-    return np.exp2(exponent + 1 - np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1])
+    return np.exp2(exponent + 1 - np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1]).astype(np.float64)
 
 
 def wgmma_split(a, b):
-    """What `wgmma_split` computes on tensor cores."""
-    halves = all(
-        np.all((np.abs(x) * powers(x, axis, 14) >= 512).sum(axis) > x.shape[axis] / 2)
-        for x, axis in ((a, 1), (b, 0))
+    """What `wgmma_split` computes on tensor cores, if all rows and columns are in one tile."""
+    scaled = a * powers(a, 1, 14), b * powers(b, 0, 14)
+    dense = all(
+        np.all((np.abs(x) >= 512).sum(axis) > x.shape[axis] / 2) for x, axis in zip(scaled, (1, 0), strict=True)
     )
-    kind = (np.float16, 2) if halves else (ml_dtypes.bfloat16, 3)
-    scales = powers(a, 1, 14 if halves else 50), powers(b, 0, 14 if halves else 50)
+    short = all(np.all(x.astype(np.float16) == x) for x in scaled)
+    kind, orders = ((np.float16, 2), [(1, 0)]) if dense or short else ((ml_dtypes.bfloat16, 3), [(2, 1), (0,)])
+    exponent = 14 if dense or short else 50
+    scales = powers(a, 1, exponent), powers(b, 0, exponent)
     a, b = ((x * scale).astype(np.float32) for x, scale in zip((a, b), scales, strict=True))
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    total, rest = (np.zeros((a.shape[0], b.shape[1]), np.float32) for _ in range(2))
     for k in range(0, a.shape[1], TILE):
-        total += products(parts(a[:, k : k + TILE], *kind), parts(b[k : k + TILE], *kind), TILE)
-    return (total / scales[0] / scales[1]).astype(np.float32)
+        of_a, of_b = parts(a[:, k : k + TILE], *kind), parts(b[k : k + TILE], *kind)
+        for some in orders[:-1]:
+            rest += products(of_a, of_b, TILE, some)
+        x = products(of_a, of_b, TILE, orders[-1])
+        before, total = total, total + x
+        if len(orders) > 1:
+            rest += (before.astype(np.float64) + x - total).astype(np.float32)
+    return ((total + rest) / scales[0] / scales[1]).astype(np.float32)
 
 
 MODELS = {"mma_split": mma_split, "wgmma_split": wgmma_split}
 
 
+def band(shape, width):
+    """Ones near the diagonal of a matrix as broad as it is long, of which this is the end; elsewhere 0."""
+    row, column = np.indices(shape)
+    return np.abs((row - column) % min(shape)) <= width
+
+
 OPERANDS = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "one sign": lambda rng, shape: rng.random(shape),
+    "diagonal": lambda rng, shape: rng.standard_normal(shape) * band(shape, 0),
+    "tridiagonal": lambda rng, shape: rng.standard_normal(shape) * band(shape, 1),
     "wide exponents": lambda rng, shape: rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 31, shape),
 }
 
@@ -103,7 +119,7 @@ def test_products_on_tensor_cores_are_as_accurate_as_those_of_float32(kernel, va
     magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     assert np.all(np.abs(result - a.astype(np.float64) @ b.astype(np.float64)) <= (k + 2) * 2.0**-24 * magnitude)
     # wgmma_split is chosen from k = 512 on
-    if values != "wide exponents" and (kernel == "mma_split" or k > 500):
+    if (values in ("normal", "one sign") and kernel == "mma_split") or (kernel == "wgmma_split" and k > 500):
         assert error(result, a, b) <= error(plain, a, b)
 
 
@@ -175,3 +191,31 @@ def test_unaligned_operands_of_the_tma_are_copied(device, dtype, order):
     wide = np.zeros((140, 80), dtype)[:, 1:76]
     wide[:] = a
     np.testing.assert_array_equal(smemkit.matmul(wide, b, kernel="wgmma_large", device=device), expected)
+
+
+@pytest.mark.parametrize("kernel", ["wgmma_single", "wgmma_split", "wgmma_split_small"])
+def test_a_tile_of_two_strips_has_the_parts_of_both(device, kernel):
+    """One sparse column makes float16 too little for its strip, and so for a tile of 256 columns."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((128, 100), (100, 256)))
+    b[1:, 200] = 0
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    bound = 2.0**-10 if kernel == "wgmma_single" else 102 * 2.0**-24
+    result = smemkit.matmul(a, b, kernel=kernel, device=device)
+    assert np.all(np.abs(result - a.astype(np.float64) @ b.astype(np.float64)) <= bound * magnitude)
+
+
+@pytest.mark.parametrize("kernel", ["wgmma_large", "wgmma_small", "wgmma_single", "wgmma_split"])
+@pytest.mark.parametrize("convert", ["swapped", "cast", "native"])
+def test_broadcast_batches_have_room_for_their_parts(device, kernel, convert):
+    """An operand that is the same for a batch is one matrix, unless it is converted."""
+    dtype = np.dtype("float32" if "s" in kernel[6:8] and kernel != "wgmma_small" else "float16")
+    other = {"swapped": dtype.newbyteorder(), "cast": np.dtype("int8"), "native": dtype}[convert]
+    a = np.broadcast_to(integers((40, 96), np.float32).astype(other), (3, 5, 40, 96))
+    b = integers((5, 96, 48), np.float32, seed=1).astype(dtype)
+    expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
+    there = smemkit.asarray(a[0, 0], device=device)
+    if convert != "swapped":  # on a device elements are in native order
+        x = smemkit.asarray(b, device=device)
+        np.testing.assert_array_equal(smemkit.matmul(there, x, kernel=kernel).numpy(), expected[0])

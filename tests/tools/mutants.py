@@ -303,10 +303,10 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k partial_sums",
     ),
     Mutant(
-        "wgmma-split-keeps-one-sum",
+        "wgmma-split-drops-the-smallest-products",
         "kernels/matmul/production/wgmma.cuh",
-        "multiply_step(part, ring.stages[s], row, false);",
-        "multiply_step(part, ring.stages[s], row, k > 0);",
+        "sum_step<Step::PARTS - 1, 1>(part",
+        "sum_step<Step::PARTS - 2, 1>(part",
         "tests/ops/test_tensor_cores.py",
     ),
     Mutant(
@@ -319,7 +319,7 @@ MUTANTS = [
     Mutant(
         "wgmma-split-trusts-float16-with-sparse-rows",
         "kernels/matmul/production/split.cuh",
-        "return flags != BOTH;",
+        "return flags != (LONG | SPARSE);",
         "return true;",
         "tests/ops/test_tensor_cores.py",
     ),
@@ -331,10 +331,24 @@ MUTANTS = [
         "tests/ops/test_tensor_cores.py",
     ),
     Mutant(
+        "wgmma-single-decides-for-each-strip",
+        "kernels/matmul/production/split.cuh",
+        "i < min(strip + STRIPS, of.strips())",
+        "i < min(strip + 1, of.strips())",
+        "tests/ops/test_tensor_cores.py",
+    ),
+    Mutant(
+        "wgmma-split-counts-broadcast-matrices-once",
+        "csrc/ops/matmul/matmul.c",
+        "if (view->strides[d] || converted)",
+        "if (view->strides[d])",
+        "tests/ops/test_tensor_cores.py",
+    ),
+    Mutant(
         "wgmma-waits-for-the-wrong-phase",
         "kernels/matmul/production/wgmma.cuh",
-        "wait(&ring.full[s], turn / STAGES);",
-        "wait(&ring.full[s], turn / STAGES + 1);",
+        "wait(&ring.full[s], turn / STAGES);\n                ptx::wgmma_fence();",
+        "wait(&ring.full[s], turn / STAGES + 1);\n                ptx::wgmma_fence();",
         "tests/ops/test_matmul.py -k no_fault",
     ),
     Mutant(

@@ -139,6 +139,7 @@ static bool run_matmul(struct part *part, void *context)
                                .b = part->buffers.operands[1],
                                .c = part->buffers.out,
                                .scratch = part->buffers.scratch,
+                               .scratch_bytes = part->call->scratch_bytes,
                                .k_per_slice = method->k_per_slice,
                                .b_is_larger = method->b_is_larger,
                                .along_k = method->along_k,
@@ -182,7 +183,7 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
 /* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16. */
 static int parts_per_element(const struct call *call)
 {
-    return call->result != FLOAT32 ? 1 : call->kernel.row->traits & TF32 ? 1 + 2 : 2 + 3;
+    return call->result != FLOAT32 ? 1 : call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
 }
 
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
@@ -195,7 +196,8 @@ static void partition_matmul(struct call *call, int batches)
     const npy_intp m = out_view->shape[batches], n = out_view->shape[batches + 1], k = a->shape[a->ndim - 1];
     const npy_intp element = dtype_bytes(call->result);
     const bool in_parts = call->kernel.row->traits & PARTS;
-    const npy_intp part_bytes = in_parts ? 2 * parts_per_element(call) : 0; /* of an element */
+    const npy_intp part_bytes =
+        in_parts ? 2 * 2 * parts_per_element(call) : 0; /* of an element, in two of DEPTH */
     npy_intp matrices = (m * k + k * n + m * n) * element;
     const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
     const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
@@ -277,44 +279,48 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
     return method;
 }
 
-/* The number of different matrices that an operand has, in a part with so many products. */
-static npy_intp count_matrices(const struct layout *operand, npy_intp products)
+/* The number of matrices of an operand as the kernel gets it, in a part with so many products. One that is
+ * converted has each of them in memory, even if they were the same. */
+static npy_intp count_matrices(const struct call *call, int i, npy_intp products)
 {
+    const struct operand *in = &call->in[i];
+    const struct layout *view = &call->in_view[i];
+    const int element = dtype_bytes(call->dtype[i]);
+    const bool converted = !in->device || in->dtype != call->dtype[i] || in->swapped ||
+                           (uintptr_t)in->data % (uintptr_t)element || !accepts_strides(view, &element);
     npy_intp matrices = 1;
 
-    for (int d = 0; d < operand->ndim - 2; d++)
-        if (operand->strides[d])
-            matrices *= operand->shape[d];
+    for (int d = 0; d < view->ndim - 2; d++)
+        if (view->strides[d] || converted)
+            matrices *= view->shape[d];
     return matrices < products ? matrices : products;
 }
 
-/* The bytes of scratch memory for the largest part: of its partial sums, or of its operands' parts. */
-static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice)
+/* The bytes of scratch memory for the largest part of the call, or for all of it: of its partial sums, or of its
+ * operands' parts. */
+static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice, bool all)
 {
-    const int element = dtype_bytes(call->result);
+    const int element = dtype_bytes(call->result), parts = parts_per_element(call);
     struct layout part = call->out_view;
+    size_t bytes = 0;
     npy_intp products = 1;
 
-    if (k_per_slice >= k && !(call->kernel.row->traits & PARTS))
-        return 0;
-    for (int loop = 0; loop < 2; loop++) {
+    for (int loop = 0; loop < 2 && !all; loop++) {
         const struct partition *partition = &call->partitions[loop];
 
         if (partition->out >= 0 && partition->step > 0 && partition->step < partition->length)
             part.shape[partition->out] = partition->step;
     }
-    if (call->kernel.row->traits & PARTS) {
-        const int parts = parts_per_element(call);
-
-        for (int d = 0; d < part.ndim - 2; d++)
-            products *= part.shape[d];
-        return (size_t)matmul_parts_bytes(count_matrices(&call->in_view[0], products), part.shape[part.ndim - 2],
-                                          k, parts) +
-               (size_t)matmul_parts_bytes(count_matrices(&call->in_view[1], products), part.shape[part.ndim - 1],
-                                          k, parts);
-    }
-    return (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
-           (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
+    for (int d = 0; d < part.ndim - 2; d++)
+        products *= part.shape[d];
+    if (call->kernel.row->traits & PARTS)
+        for (int i = 0; i < 2; i++)
+            bytes += (size_t)matmul_parts_bytes(count_matrices(call, i, products), part.shape[part.ndim - 2 + i],
+                                                k, parts);
+    else if (k_per_slice < k)
+        bytes = (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
+                (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
+    return bytes;
 }
 
 static PyObject *matmul(const struct module_state *state, const struct matmul_arguments *args,
@@ -364,8 +370,9 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
             call.accepts_context = &element;
         }
         partition_matmul(&call, batches.ndim);
+        call.scratch_bytes = scratch_bytes_of(&call, size.k, method.k_per_slice, true);
         call_cancel_slow_partition(&call);
-        *scratch_bytes = call.scratch_bytes = scratch_bytes_of(&call, size.k, method.k_per_slice);
+        *scratch_bytes = call.scratch_bytes = scratch_bytes_of(&call, size.k, method.k_per_slice, false);
     }
     return call_run(state, &call, run_matmul, &method, out_given);
 }

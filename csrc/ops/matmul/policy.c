@@ -27,6 +27,11 @@ struct candidate {
     int full;        /* resident blocks that reach the speed of more_blocks */
 };
 
+/* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
+ */
+enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
+/* What 16-bit parts of the operands may take beside them: a fifth of an H100's memory. */
+static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
@@ -41,8 +46,10 @@ static const struct candidate candidates[] = {
     {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3},
     {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1},
-    {ROW_matmul_wgmma_large, 128, 256, 0, 0, 0, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1},
-    {ROW_matmul_wgmma_single, 128, 256, 0, 0, 0, 4.200, 4.200, 384, 64, 0, 90, 0, 0, 0, 150, 1},
+    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1},
+    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 2.900, 384, 64, 0, 90, 0, 0, 0, 250, 2},
+    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 4.200, 384, 64, 0, 90, 0, 0, 0, 150,
+     1},
     {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.740, 1.740, 384, 64, 0, 90, 0, 0, 512, 200, 1},
     {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.300, 1.300, 384, 64, 0, 90, 0, 0, 512, 150, 1},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2},
@@ -206,12 +213,24 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
     return slices == 1 ? k : divide_up(divide_up(k, slices), SLICE_MULTIPLE) * SLICE_MULTIPLE;
 }
 
+/* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
+static bool parts_fit(enum dtype dtype, struct matmul_size size)
+{
+    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : 1;
+
+    return size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE &&
+           matmul_parts_bytes(size.batches, size.m, size.k, parts) +
+                   matmul_parts_bytes(size.batches, size.n, size.k, parts) <=
+               MAX_PARTS_BYTES;
+}
+
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                      enum precision precision, struct matmul_size size)
 {
     const struct kernel_row *row = &kernel_rows[candidate->kernel];
 
-    return row->dtypes & dtype && (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
+    return row->dtypes & dtype && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
+           (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&

@@ -14,7 +14,10 @@
 #include "product.cuh"
 
 enum { STRIP = 128 }; // sides whose flags are joined
-enum split_flags : unsigned { INEXACT = 1, SPARSE = 2, BOTH = INEXACT | SPARSE };
+enum split_flags : unsigned {
+    LONG = 1,  // a number has more than 11 bits
+    SPARSE = 2 // a side has mostly small numbers
+};
 
 constexpr int HALVES_EXPONENT = 14, BFLOATS_EXPONENT = 50; // of a side's largest element, once multiplied
 
@@ -54,11 +57,12 @@ struct split_operand {
     }
 };
 
-// Float16 is exact enough unless a side has elements that it does not hold and another side is mostly small: only
-// then can a sum consist of the former alone. `flags`: of both sides' strips.
+// Whether float16 is exact enough for products of sides whose strips have these flags. It loses the product of two
+// second parts, and what is below 2^-25. That is little beside a sum of like numbers; a sum of few numbers, which
+// a side of mostly small ones may give, has to be exact: then each number must fit one float16.
 static __device__ inline bool halves_suffice(unsigned flags)
 {
-    return flags != BOTH;
+    return flags != (LONG | SPARSE);
 }
 
 // the exponent of the power of two by which a side is multiplied, so that its largest element has this exponent
@@ -149,6 +153,18 @@ struct split_tile {
     __device__ unsigned *flags() const
     {
         return &of.facts.flags[matrix * of.strips() + (of.sides_are_rows ? row : column) / STRIP];
+    }
+
+    // // the joined flags of the STRIPS, counted from the first one on, to which the tile's strip belongs
+    template <int STRIPS>
+    __device__ unsigned flags_of_strips() const
+    {
+        const int64_t strip = (of.sides_are_rows ? row : column) / STRIP / STRIPS * STRIPS;
+        unsigned flags = 0;
+
+        for (int64_t i = strip; i < min(strip + STRIPS, of.strips()); i++)
+            flags |= of.facts.flags[matrix * of.strips() + i];
+        return flags;
     }
 
     // the index of the side of element (r, c) in the facts
@@ -298,7 +314,7 @@ static __device__ bool is_last_and_sparse(const split_tile<float> &tile)
 
 // Stores an operand as PARTS float16, and completes the facts.
 template <int PARTS>
-static __global__ void __launch_bounds__(SPLIT_BLOCK)
+static __global__ void __launch_bounds__(SPLIT_BLOCK, 3)
     matmul_split_halves(split_operand<float> a, split_operand<float> b, int64_t a_tiles)
 {
     constexpr float LARGE = 512, LEAST = 0x1p-86f; // BFLOATS_EXPONENT makes 2^-50 of the latter
@@ -306,7 +322,8 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     const side_facts &facts = tile.of.facts;
     float x[WARP_ROWS][LANE_COLUMNS];
     unsigned large[WARP_ROWS][LANE_COLUMNS];
-    bool inexact = false;
+    bool is_long = false;
+    unsigned special = 0; // a bit per element
 
     pdl_wait();
     tile.load(x);
@@ -327,21 +344,25 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 
                 parts[part][c] = __half_as_ushort(rounded);
                 rest -= __half2float(rounded);
+                is_long = is_long || (part == 0 && rest != 0);
             }
             large[r][c] = fabsf(scaled) >= LARGE;
-            inexact = inexact || rest != 0;
-            if (scale.x == 0 || (x[r][c] != 0 && fabsf(scaled) < LEAST))
-                atomicOr(&facts.special[tile.side(r, c)], 1u);
+            special |= (unsigned)(scale.x == 0 || (x[r][c] != 0 && fabsf(scaled) < LEAST))
+                       << (r * LANE_COLUMNS + c);
         }
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
             store_part(tile, tile.of.parts, part, r, parts[part]);
     }
+    static_assert(WARP_ROWS * LANE_COLUMNS < 32, "a bit per element");
+    for (int e = 0; special >> e; e++)
+        if (special >> e & 1)
+            atomicOr(&facts.special[tile.side(e / LANE_COLUMNS, e % LANE_COLUMNS)], 1u);
     tile.join_sides(
         large, [](unsigned p, unsigned q) { return p + q; },
         [&](int64_t side, unsigned count) { atomicAdd(&facts.large[side], count); });
 
-    unsigned flags = __syncthreads_or(inexact) ? INEXACT : 0;
+    unsigned flags = __syncthreads_or(is_long) ? LONG : 0;
 
     if (__syncthreads_or(is_last_and_sparse(tile)))
         flags |= SPARSE;
@@ -351,8 +372,9 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     }
 }
 
-// Stores an operand as PARTS bfloat16, where float16 does not suffice for all products with the other operand.
-template <int PARTS>
+// // Stores an operand as PARTS bfloat16, where float16 does not suffice for all products with the other operand.
+// STRIPS of sides together may belong to one tile of c.
+template <int PARTS, int STRIPS>
 static __global__ void __launch_bounds__(SPLIT_BLOCK)
     matmul_split_bfloats(split_operand<float> a, split_operand<float> b, int64_t a_tiles)
 {
@@ -362,7 +384,7 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     const split_tile<float> tile(a, b, a_tiles);
     float x[WARP_ROWS][LANE_COLUMNS];
 
-    if (halves_suffice(*tile.flags() | *(blockIdx.x < a_tiles ? b : a).facts.all))
+    if (halves_suffice(tile.flags_of_strips<STRIPS>() | *(blockIdx.x < a_tiles ? b : a).facts.all))
         return;
     tile.load(x);
     const split_tile<float>::scales scales(tile, BFLOATS_EXPONENT);
@@ -451,13 +473,15 @@ static int64_t place_facts(void *scratch, split_operand<float> &a, split_operand
     return next - (unsigned *)scratch;
 }
 
-// `parts` and `bfloats`: how many.
+// `parts` and `bfloats`: how many. An error if they need more memory than there is, or if the TMA cannot count
+// them.
 template <class T>
-static void place_parts(void *scratch, int64_t words_before, int parts, int bfloats, split_operand<T> &a,
-                        split_operand<T> &b)
+[[nodiscard]] static cudaError_t place_parts(const matmul_args *args, int64_t words_before, int parts, int bfloats,
+                                             split_operand<T> &a, split_operand<T> &b)
 {
     constexpr int64_t GRAIN = 128; // bytes
-    char *next = (char *)scratch + ceil_div(words_before * (int64_t)sizeof(unsigned), GRAIN) * GRAIN;
+    char *const begin = (char *)args->scratch;
+    char *next = begin + ceil_div(words_before * (int64_t)sizeof(unsigned), GRAIN) * GRAIN;
     const auto take = [&](int64_t elements) {
         uint16_t *const first = (uint16_t *)next;
 
@@ -469,6 +493,10 @@ static void place_parts(void *scratch, int64_t words_before, int parts, int bflo
         x->parts = take(parts * x->part_elements());
         x->bfloats = take(bfloats * x->part_elements());
     }
+    const bool fits = (uint64_t)(next - begin) <= args->scratch_bytes && args->m < MATMUL_MAX_SIDE &&
+                      args->n < MATMUL_MAX_SIDE && args->k < MATMUL_MAX_SIDE;
+
+    return fits ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 template <auto KERNEL, class T>

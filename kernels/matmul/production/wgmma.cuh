@@ -25,7 +25,7 @@ constexpr int MULTIPLYING = BM / MM;  // warpgroups
 constexpr int BLOCK = (1 + MULTIPLYING) * GROUP;
 constexpr int SHARED_BYTES = 227 << 10;                            // of a block
 constexpr int TILE_ROWS_TOGETHER = 12;                             // tiles that run at the same time form a square
-constexpr int COPYING_REGISTERS = 40, MULTIPLYING_REGISTERS = 232; // per thread; of the 168 that all begin with
+constexpr int COPYING_REGISTERS = 24, MULTIPLYING_REGISTERS = 240; // per thread; of the 168 that all begin with
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
 // another has rows across it, in panels.
@@ -146,22 +146,40 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
     }
 }
 
-// d (+)= the products of a step's parts, the small ones first: those whose parts' numbers add up to less than
-// PARTS.
-template <class Step, int N>
+// d (+)= the products of a step's parts whose numbers add up to FIRST down to LAST: the smaller ones first.
+template <int FIRST, int LAST, class Step, int N>
 static __device__ void multiply_step(float (&d)[N], const Step &of, int row, bool add)
 {
 #pragma unroll
-    for (int order = Step::PARTS - 1; order >= 0; order--)
+    for (int order = FIRST; order >= LAST; order--)
 #pragma unroll
         for (int part = 0; part <= order; part++)
 #pragma unroll
-            for (int k = 0; k < BK; k += MK) {
+            for (int k = 0; k < BK; k += MK)
                 ptx::wgmma_mma_async<!Step::A_ALONG_K, !Step::B_ALONG_K>(
                     d, Step::a_descriptor(of.a[part], row, k), Step::b_descriptor(of.b[order - part], k),
-                    add || order < Step::PARTS - 1 || part > 0 || k > 0, typename Step::T());
-            }
+                    add || order < FIRST || part > 0 || k > 0, typename Step::T());
     ptx::wgmma_commit_group();
+}
+
+// // sum = the same products of one step
+template <int FIRST, int LAST, class Step, int N>
+static __device__ void sum_step(float (&sum)[N], const Step &of, int row)
+{
+    ptx::wgmma_fence();
+    multiply_step<FIRST, LAST>(sum, of, row, false);
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_fence_accumulators(sum);
+}
+
+// sum + rest += x, with what the addition to `sum` rounds off in `rest` (Knuth, "The Art of Computer Programming",
+// volume 2, 4.2.2)
+static __device__ inline void add_exactly(float &sum, float &rest, float x)
+{
+    const float both = sum + x, added = both - sum;
+
+    rest += (sum - (both - added)) + (x - added);
+    sum = both;
 }
 
 // A warpgroup that multiplies: rows [row, row + MM) of each of those tiles. store(sum, matrix, y, x): of its rows.
@@ -184,7 +202,30 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
         p.order.place(tile, matrix, tile_row, tile_column);
         if (!takes(matrix, tile_row, tile_column))
             continue;
-        if (PROMOTE) {
+        if constexpr (PROMOTE && Step::PARTS > 2) { // few numbers are to be added as exactly as in float32
+            float rest[N], part[N];
+
+#pragma unroll
+            for (int e = 0; e < N; e++)
+                sum[e] = rest[e] = 0;
+            for (int k = 0; k < p.k; k += BK, turn++) {
+                const unsigned s = turn % STAGES;
+
+                wait(&ring.full[s], turn / STAGES);
+                sum_step<Step::PARTS - 1, 1>(part, ring.stages[s], row);
+#pragma unroll
+                for (int e = 0; e < N; e++)
+                    rest[e] += part[e];
+                sum_step<0, 0>(part, ring.stages[s], row);
+                release(s);
+#pragma unroll
+                for (int e = 0; e < N; e++)
+                    add_exactly(sum[e], rest[e], part[e]);
+            }
+#pragma unroll
+            for (int e = 0; e < N; e++)
+                sum[e] += rest[e];
+        } else if constexpr (PROMOTE) {
             float part[N];
 
 #pragma unroll
@@ -194,10 +235,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
                 const unsigned s = turn % STAGES;
 
                 wait(&ring.full[s], turn / STAGES);
-                ptx::wgmma_fence();
-                multiply_step(part, ring.stages[s], row, false);
-                ptx::wgmma_wait_group<0>();
-                ptx::wgmma_fence_accumulators(part);
+                sum_step<Step::PARTS - 1, 0>(part, ring.stages[s], row);
                 release(s);
 #pragma unroll
                 for (int e = 0; e < N; e++)
@@ -209,7 +247,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
 
                 wait(&ring.full[s], turn / STAGES);
                 ptx::wgmma_fence();
-                multiply_step(sum, ring.stages[s], row, k > 0);
+                multiply_step<Step::PARTS - 1, 0>(sum, ring.stages[s], row, k > 0);
                 ptx::wgmma_wait_group<1>(); // the step before is complete
                 if (k > 0)
                     release((turn - 1) % STAGES);

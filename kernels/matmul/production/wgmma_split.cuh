@@ -56,39 +56,51 @@ static __device__ void store_special_sums(const split_product &p, int matrix, in
                 p.c[(matrix * m + y + r) * n + x + i] = plain_sum(p, matrix, y + r, x + i);
 }
 
-// Stores a warpgroup's rows of a tile, whose first element is (y, x). `exponent`: of a side's largest element.
+// Stores a warpgroup's rows of a tile, whose first element is (y, x). `exponent`: of a side's largest element,
+// once multiplied.
 template <int COLUMNS, int N>
 static __device__ void store_rows(const split_product &p, int exponent, const float (&sum)[N], int matrix,
                                   int64_t y, int64_t x)
 {
     constexpr int SMALL = 63; // sums of two such exponents are exponents of normal numbers
+    constexpr int PAIRS = 8;  // at once: so many loads are in flight
     const int64_t m = p.mapped.m, n = p.mapped.n, first_row = y + threadIdx.x % GROUP / WARP * 16;
     const unsigned *rows = p.a_facts.largest + p.mapped.a_matrix(matrix) * m;
     const unsigned *columns = p.b_facts.largest + p.mapped.b_matrix(matrix) * n;
     const int64_t row = first_row + threadIdx.x % WARP / 4,
                   column = x + threadIdx.x % 4 * 2; // of the first element
-    const auto scale_of_column = [&](int64_t at) { return at < n ? side_scale(columns[at], exponent) : 0; };
     int row_scale[2];
-    bool small = true;
 
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < 2; h++)
         row_scale[h] = row + h * 8 < m ? side_scale(rows[row + h * 8], exponent) : 0;
-        small = small && abs(row_scale[h]) <= SMALL;
-    }
 #pragma unroll
-    for (int i = 0; i < N / 2; i++)
-        small = small && abs(scale_of_column(column + i / 2 * 8 + i % 2)) <= SMALL;
-#pragma unroll
-    for (int e = 0; e < N; e += 2) {
-        const int h = e / 2 % 2;
-        const int64_t to = row + h * 8, at = column + e / 4 * 8;
-        const int first = -(row_scale[h] + scale_of_column(at)),
-                  second = -(row_scale[h] + scale_of_column(at + 1));
+    for (int first = 0; first < N / 4; first += PAIRS) { // pairs of neighbours in both rows
+        int column_scale[PAIRS][2];
+        bool small = abs(row_scale[0]) <= SMALL && abs(row_scale[1]) <= SMALL;
 
-        if (to < m)
-            store_neighbours(&p.c[(matrix * m + to) * n + at], p.pairs, n - at,
-                             small ? sum[e] * power_of_two(first) : times_power(sum[e], first),
-                             small ? sum[e + 1] * power_of_two(second) : times_power(sum[e + 1], second));
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+            for (int c = 0; c < 2; c++) {
+                const int64_t at = column + (first + i) * 8 + c;
+
+                column_scale[i][c] = at < n ? side_scale(columns[at], exponent) : 0;
+                small = small && abs(column_scale[i][c]) <= SMALL;
+            }
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+            for (int h = 0; h < 2; h++) {
+                const float *pair = &sum[4 * (first + i) + 2 * h];
+                const int64_t to = row + h * 8, at = column + (first + i) * 8;
+                float scaled[2];
+
+                for (int c = 0; c < 2; c++) {
+                    const int power = -(row_scale[h] + column_scale[i][c]);
+
+                    scaled[c] = small ? pair[c] * power_of_two(power) : times_power(pair[c], power);
+                }
+                if (to < m)
+                    store_neighbours(&p.c[(matrix * m + to) * n + at], p.pairs, n - at, scaled[0], scaled[1]);
+            }
     }
     store_special_sums<COLUMNS>(p, matrix, first_row, x);
 }
@@ -160,7 +172,8 @@ template <int COLUMNS, int HALVES, int BFLOATS, bool PROMOTE>
     const int64_t words = place_facts(args->scratch, a, b);
     const unsigned zeroing = (unsigned)std::min<int64_t>(ceil_div(words, SPLIT_BLOCK), args->multiprocessors);
 
-    place_parts(args->scratch, words, HALVES, BFLOATS, a, b);
+    if (cudaError_t error = place_parts(args, words, HALVES, BFLOATS, a, b))
+        return error;
     if (cudaError_t error =
             launch<matmul_split_zero>(zeroing, SPLIT_BLOCK, 0, stream, (unsigned *)args->scratch, words))
         return error;
@@ -168,7 +181,8 @@ template <int COLUMNS, int HALVES, int BFLOATS, bool PROMOTE>
         return error;
     if (cudaError_t error = launch_on_tiles<matmul_split_halves<HALVES>>(a, b, stream))
         return error;
-    if (cudaError_t error = launch_on_tiles<matmul_split_bfloats<BFLOATS>>(a, b, stream))
+    if (cudaError_t error =
+            launch_on_tiles<matmul_split_bfloats<BFLOATS, (COLUMNS + STRIP - 1) / STRIP>>(a, b, stream))
         return error;
     return with_layouts(a.sides_are_rows, b.sides_are_rows, [&](auto along) {
         using A = decltype(along);
