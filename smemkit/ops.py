@@ -67,9 +67,9 @@ def matmul(
         promote.
     precision : {"highest", "high", "medium"}, optional
         The least precision in which float32 operands may be multiplied: that of float32, TF32 (11 significant
-        bits) or bfloat16 (8). None: "highest", or the precision of the kernel that is selected by name. A
-        kernel that has run on no GPU is not chosen there, so "high" and "medium" may be no faster:
-        `smemkit.plan` shows the precision in use.
+        bits) or bfloat16 (8). None: "highest", or the precision of the kernel that is selected by name. On
+        Hopper, tensor cores multiply float32 in full precision, too; they need scratch memory of two and a
+        half times the operands' bytes. `smemkit.plan` shows the precision in use.
     kernel : str, optional
         A kernel's name, as `smemkit.kernels("matmul")` lists them; None: the one that suits the problem best.
     tile : int, optional

@@ -550,7 +550,7 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float32", "highest", 512, "pipelined_small", "pipelined_small"),
         ("float32", "high", 8192, "wgmma_single", "mma_large"),
         ("float16", None, 4096, "wgmma_large", "mma_large"),
-        ("float16", None, 1024, "wgmma_large", "mma_small"),
+        ("float16", None, 1024, "wgmma_small", "mma_large"),
     ],
 )
 def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision, n, hopper, ampere):
