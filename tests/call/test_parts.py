@@ -184,10 +184,11 @@ def test_products_of_every_layout(device, shape, layout):
 def test_products_of_other_dtypes(device, dtypes, options):
     if "bfloat16" in dtypes:
         x = random((70, 33), "float32").astype(ml_dtypes.bfloat16)
-        check(smemkit.matmul, x, x.T, device=device)
+        check(smemkit.matmul, x, x.T, device=device, split=None if device != "cpu" else True)
         return
     x, y = random((70, 33), dtypes[0]), random((33, 50), dtypes[1], 9)
-    check(smemkit.matmul, x, y, device=device, **options)
+    # on a GPU, kernels of tensor cores may take all 70 rows at once
+    check(smemkit.matmul, x, y, device=device, split=None if device != "cpu" else True, **options)
 
 
 # ---- reduce -----------------------------------------------------------------------------------------------------
