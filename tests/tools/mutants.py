@@ -364,6 +364,7 @@ MUTANTS = [
         "for (int k = 0; k < p.k; k += BK, turn++)",
         "for (int k = 0; k + BK <= p.k; k += BK, turn++)",
         "tests/ops/test_matmul.py -k every_block_tile",
+        times=4,
     ),
     Mutant(
         "policy-takes-wgmma-on-later-gpus",
