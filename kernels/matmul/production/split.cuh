@@ -155,7 +155,7 @@ struct split_tile {
         return &of.facts.flags[matrix * of.strips() + (of.sides_are_rows ? row : column) / STRIP];
     }
 
-    // // the joined flags of the STRIPS, counted from the first one on, to which the tile's strip belongs
+    // The joined flags of the STRIPS, counted from the first one on, to which the tile's strip belongs
     template <int STRIPS>
     __device__ unsigned flags_of_strips() const
     {
@@ -372,7 +372,7 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK, 3)
     }
 }
 
-// // Stores an operand as PARTS bfloat16, where float16 does not suffice for all products with the other operand.
+// Stores an operand as PARTS bfloat16, where float16 does not suffice for all products with the other operand.
 // STRIPS of sides together may belong to one tile of c.
 template <int PARTS, int STRIPS>
 static __global__ void __launch_bounds__(SPLIT_BLOCK)

@@ -162,7 +162,7 @@ static __device__ void multiply_step(float (&d)[N], const Step &of, int row, boo
     ptx::wgmma_commit_group();
 }
 
-// // sum = the same products of one step
+// sum = the same products of one step
 template <int FIRST, int LAST, class Step, int N>
 static __device__ void sum_step(float (&sum)[N], const Step &of, int row)
 {
