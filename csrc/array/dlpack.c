@@ -296,20 +296,33 @@ void refuse_device(const char *name, int type, int id)
                  id);
 }
 
+int implements_dlpack(PyObject *object)
+{
+    PyObject *class = (PyObject *)Py_TYPE(object);
+    const int has = has_attribute(class, "__dlpack__");
+
+    return has > 0 ? has_attribute(class, "__dlpack_device__") : has;
+}
+
 int read_dl_device(PyObject *object, const char *name, int *type, int *id)
 {
-    PyObject *class = (PyObject *)Py_TYPE(object), *pair;
+    PyObject *pair;
     Py_ssize_t values[2] = {0, 0};
+    const int implements = implements_dlpack(object);
 
-    if (!PyObject_HasAttrString(class, "__dlpack__") || !PyObject_HasAttrString(class, "__dlpack_device__"))
-        return 0;
+    if (implements <= 0)
+        return implements;
     pair = PyObject_CallMethod(object, "__dlpack_device__", NULL);
     if (!pair) {
         add_argument_name(name);
         return -1;
     }
     for (int i = 0; i < 2 && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2; i++)
-        values[i] = PyNumber_AsSsize_t(PyTuple_GET_ITEM(pair, i), NULL); /* clamps huge values */
+        values[i] = PyErr_Occurred() ? 0 : PyNumber_AsSsize_t(PyTuple_GET_ITEM(pair, i), NULL); /* clamps */
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+        Py_DECREF(pair);
+        return -1;
+    }
     PyErr_Clear();
     if (values[0] <= 0 || values[0] > INT32_MAX || values[1] < 0 || values[1] > INT32_MAX) {
         PyErr_Format(PyExc_TypeError, "%s: expected __dlpack_device__ to return a type and a number, got %R", name,

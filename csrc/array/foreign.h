@@ -69,6 +69,9 @@ bool wrap_host(struct operand *operand);
 /* Whether the object also has another protocol, which `method` identifies; if so, clears the current exception. */
 bool has_other_protocol(PyObject *object, const char *method);
 
+/* Whether the object's type has both of DLPack's methods: 1, 0, or -1 with an exception. */
+int implements_dlpack(PyObject *object);
+
 /* find_foreign for an object with DLPack on a known device; NULL is the host. */
 int read_dlpack(PyObject *object, const char *name, struct device *device, device_stream stream, enum use use,
                 struct operand *operand);

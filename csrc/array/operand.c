@@ -62,6 +62,14 @@ PyObject *optional_attribute(PyObject *object, const char *name)
     return value;
 }
 
+int has_attribute(PyObject *object, const char *name)
+{
+    PyObject *value = optional_attribute(object, name);
+
+    Py_XDECREF(value);
+    return value ? 1 : PyErr_Occurred() ? -1 : 0;
+}
+
 /* Refuses masked arrays, whose masked elements would be used. */
 static bool check_mask(PyArrayObject *numpy, const char *name)
 {

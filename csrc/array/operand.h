@@ -53,6 +53,9 @@ bool operand_pin(struct operand *operand);
 /* NULL without an exception if there is no such attribute. */
 PyObject *optional_attribute(PyObject *object, const char *name);
 
+/* 1, 0, or -1 with an exception; PyObject_HasAttrString takes every failed lookup for a missing attribute. */
+int has_attribute(PyObject *object, const char *name);
+
 /* Types that are known to have neither __dlpack__ nor __cuda_array_interface__, or for which NumPy's protocol is
  * better. */
 bool is_read_by_numpy(PyObject *object);

@@ -109,16 +109,18 @@ PyObject *array_from_foreign(const struct module_state *state, PyObject *object,
 PyObject *core_from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    PyObject *class, *array = NULL, *result;
+    PyObject *array = NULL, *result;
     struct operand operand = {0};
+    int implements;
 
     if (!read_count("from_dlpack", count, 3))
         return NULL;
-    class = (PyObject *)Py_TYPE(args[0]);
+    implements = implements_dlpack(args[0]);
+    if (implements < 0)
+        return NULL;
     if (Py_IS_TYPE(args[0], state->array_type)) {
         array = Py_NewRef(args[0]);
-    } else if (!PyObject_HasAttrString(class, "__dlpack__") ||
-               !PyObject_HasAttrString(class, "__dlpack_device__")) {
+    } else if (!implements) {
         PyErr_Format(PyExc_TypeError, "x: expected an object with __dlpack__ and __dlpack_device__, got %s",
                      Py_TYPE(args[0])->tp_name);
     } else if (find_foreign(state, args[0], "x", Py_None, AS_ARRAY, &operand) > 0) {

@@ -234,16 +234,16 @@ static bool is_operand(PyObject *self, PyObject *args)
            (PyTuple_GET_ITEM(args, 2) == self || PyTuple_GET_ITEM(args, count - 1) == self);
 }
 
-/* Whether an operand of another type implements __array_ufunc__. */
-static bool other_operand_has_ufunc(PyObject *args)
+/* Whether an operand of another type implements __array_ufunc__: 1, 0, or -1 with an exception. */
+static int other_operand_has_ufunc(PyObject *args)
 {
-    bool another = false;
+    int another = 0;
 
-    for (Py_ssize_t i = 2; i < PyTuple_GET_SIZE(args); i++) {
+    for (Py_ssize_t i = 2; i < PyTuple_GET_SIZE(args) && another == 0; i++) {
         PyObject *operand = PyTuple_GET_ITEM(args, i);
 
-        another = another || (!array_check(operand) && !PyArray_Check(operand) &&
-                              PyObject_HasAttrString((PyObject *)Py_TYPE(operand), "__array_ufunc__"));
+        if (!array_check(operand) && !PyArray_Check(operand))
+            another = has_attribute((PyObject *)Py_TYPE(operand), "__array_ufunc__");
     }
     return another;
 }
@@ -253,6 +253,7 @@ static bool other_operand_has_ufunc(PyObject *args)
 PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
 {
     PyObject *ufunc, *method, *name, *result;
+    int another;
 
     if (PyTuple_GET_SIZE(args) < 2)
         return PyErr_Format(PyExc_TypeError, "__array_ufunc__: expected a ufunc and a method, got %R", args);
@@ -265,11 +266,12 @@ PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
                        PyUnicode_CompareWithASCIIString(method, "__call__") == 0;
 
     result = plain ? call_operator(name, args) : Py_NewRef(Py_NotImplemented);
-    if (result == Py_NotImplemented && !other_operand_has_ufunc(args)) {
-        Py_DECREF(result);
-        result = PyErr_Format(PyExc_TypeError,
-                              "numpy.%S: does not accept a smemkit.Array; asarray() and .numpy() convert", name);
-    }
+    another = result == Py_NotImplemented ? other_operand_has_ufunc(args) : 1;
+    if (another <= 0)
+        Py_CLEAR(result);
+    if (another == 0)
+        PyErr_Format(PyExc_TypeError, "numpy.%S: does not accept a smemkit.Array; asarray() and .numpy() convert",
+                     name);
     Py_DECREF(name);
     return result;
 }

@@ -127,16 +127,23 @@ for name, call in calls.items():
             pass
     allocations, successes_in_a_row = _core.allocations(), 0
     for n in itertools.count(1):
-        _testcapi.set_nomemory(n - 1, n + 1)
-        try:
-            call()
-            failed = False
-        except MemoryError:
-            failed = True
-        except ValueError:
-            failed = False
-        finally:
-            _testcapi.remove_mem_hooks()
+        failed = False
+        for count in (1, 2):  # allocations that fail one after another
+            _testcapi.set_nomemory(n - 1, n - 1 + count)
+            try:
+                call()
+            except MemoryError:
+                failed = True
+            except ValueError:
+                pass
+            except SystemError as error:
+                # CPython 3.11 may lose an exception for which it cannot make a frame, and then, with `count` 2, cannot
+                # make this text. If a C function loses one, the text names the function
+                if str(error) not in ("error return without exception set", "" if count == 2 else None):
+                    raise
+                failed = True
+            finally:
+                _testcapi.remove_mem_hooks()
         if _core.allocations() != allocations:
             gc.collect()  # an exception's frames may hold an Array
         assert _core.allocations() == allocations, (name, n)
