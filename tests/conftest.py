@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tiers import (  # noqa: F401  pytest looks for its hooks here
     pytest_addoption,
+    pytest_cmdline_main,
+    pytest_collection,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_generate_tests,

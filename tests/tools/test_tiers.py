@@ -106,6 +106,20 @@ def test_full_runs_everything_on_the_requested_devices(run):
 
 
 @pytest.mark.slow
+def test_one_process_runs_all_tests_on_a_gpu(run):
+    more = '@pytest.mark.parametrize("i", range(40))\ndef test_many(device, i): pass\n'
+    processes = {}
+    for devices in "cpu", "cpu,cuda:0":
+        status, printed = run("--full", "-n2", "--devices", devices, more=more)
+        assert status == 0
+        for process, device in re.findall(
+            r"\[(gw\d)\].* PASSED test_it\.py::test_many\[(cpu|cuda:0)-\d+\]", printed
+        ):
+            processes.setdefault((devices, device), set()).add(process)
+    assert len(processes["cpu", "cpu"]) == 2 and len(processes["cpu,cuda:0", "cuda:0"]) == 1
+
+
+@pytest.mark.slow
 def test_rest_option_runs_what_full_adds(run):
     tests = {}
     for tier in "--full", "--rest", "--strict-markers":
