@@ -521,6 +521,27 @@ def test_exceptions_of_dlpack_methods_propagate(where, error, raised, message):
             call(FakeDLPackObject(**{where: error}))
 
 
+def test_exceptions_of_lookups_propagate():
+    """A failed lookup does not count as a missing method, nor a failed __index__ as an invalid number."""
+
+    class OnlyTheExchangeApiIsMissing(type):
+        def __getattr__(cls, name):
+            raise AttributeError(name) if "exchange" in name else LookupError(name)
+
+    class Number:
+        def __index__(self):
+            raise LookupError("__index__")
+
+    silent = OnlyTheExchangeApiIsMissing("Silent", (), {})()
+    for call in (smemkit.sum, smemkit.from_dlpack):
+        with expect_launches(0), pytest.raises(LookupError, match="^'__dlpack__'$|^__dlpack__$"):
+            call(silent)
+        with expect_launches(0), pytest.raises(LookupError, match="__index__"):
+            call(FakeDLPackObject((Number(), 0)))
+    with pytest.raises(LookupError, match="__array_ufunc__"):
+        np.logaddexp(smemkit.asarray(X, device="cpu"), silent)
+
+
 def test_fallback_from_dlpack_to_array():
     class Refuses(FakeDLPackObject):
         def __array__(self, dtype=None, copy=None):
