@@ -158,15 +158,40 @@ void trace_free(struct trace *trace)
     }
 }
 
-static void *reserve(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
 static const size_t CONTROLS_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint32_t) + LOG_GAP);
 static const size_t ADDRESSES_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint64_t) + LOG_GAP);
+
+/* The logs of tracers that have left, each with a pointer to the next at its start: two page faults per CUDA
+ * thread would take a third of the time of a short check. At most one per worker of the largest pool, at most 25
+ * MB each. */
+static void *spare_logs;
+
+static bool take_logs(struct tracer *t)
+{
+    void *memory;
+
+    pthread_mutex_lock(&trace_lock);
+    memory = spare_logs;
+    if (memory)
+        memcpy(&spare_logs, memory, sizeof spare_logs);
+    pthread_mutex_unlock(&trace_lock);
+    if (!memory)
+        memory = mmap(NULL, CONTROLS_BYTES + ADDRESSES_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    t->addresses = memory;
+    t->controls = (uint32_t *)((char *)memory + ADDRESSES_BYTES);
+    return true;
+}
+
+static void give_logs_back(struct tracer *t)
+{
+    if (!t->addresses)
+        return;
+    memcpy(t->addresses, &spare_logs, sizeof spare_logs);
+    spare_logs = t->addresses;
+}
 
 bool trace_enter(struct worker *w, struct trace *trace)
 {
@@ -177,8 +202,6 @@ bool trace_enter(struct worker *w, struct trace *trace)
         return false;
     t->worker = w;
     t->trace = trace;
-    t->controls = reserve(CONTROLS_BYTES);
-    t->addresses = reserve(ADDRESSES_BYTES);
     t->base = trace->library.base;
     t->schedule = (int)trace->schedule;
     t->yield = trace->schedule != SCHEDULE_SERIAL;
@@ -189,7 +212,7 @@ bool trace_enter(struct worker *w, struct trace *trace)
     t->spans[DYNAMIC] = (struct span){.start = (uintptr_t)w->shared.dynamic.start,
                                       .bytes = trace->shared_bytes,
                                       .space = (uint64_t)SPACE_DYNAMIC << SPACE_SHIFT};
-    ok = t->controls && t->addresses && clocks_prepare(t) &&
+    ok = take_logs(t) && clocks_prepare(t) &&
          shadow_map(&t->shared[STATIC], t->spans[STATIC].start, t->spans[STATIC].bytes, false) &&
          (!trace->shared_bytes ||
           shadow_map(&t->shared[DYNAMIC], t->spans[DYNAMIC].start, trace->shared_bytes, false));
@@ -218,11 +241,8 @@ void trace_leave(struct worker *w)
             add_site(t->trace, &t->sites[i]);
         }
     }
+    give_logs_back(t);
     pthread_mutex_unlock(&trace_lock);
-    if (t->controls)
-        munmap(t->controls, CONTROLS_BYTES);
-    if (t->addresses)
-        munmap(t->addresses, ADDRESSES_BYTES);
     shadow_free(&t->shared[0]);
     shadow_free(&t->shared[1]);
     clocks_dispose(t);
