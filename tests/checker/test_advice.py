@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from cases import ROOT
+from together import together
 
 import smemkit
 from smemkit.checker.banks import Pattern, bank_map, find_pattern
@@ -267,13 +268,15 @@ __global__ void k(const short *x, int *y)
 """
 
 
-def tile_lines(width, swizzle):
-    """The counts of copies, loads and stores of a tile with rows of `width` bytes, by the marks of their lines."""
+def tile_source(width, swizzle):
     names = {"WIDTH": str(width // 2), "COLUMNS": str(width // 16 // 2 * 2), "SWIZZLE": swizzle}
     names |= {"FIRST": "%", "SECOND": "/"}
-    source = re.sub("|".join(names), lambda name: names[name[0]], TILE)
-    launch = smemkit.Kernel(source)[1, 32]
-    report = smemkit.check(launch, np.zeros(64 * width, np.int16), np.zeros(1, np.int32))
+    return re.sub("|".join(names), lambda name: names[name[0]], TILE)
+
+
+def tile_lines(kernel, width):
+    """The counts of copies, loads and stores of a tile with rows of `width` bytes, by the marks of their lines."""
+    report = smemkit.check(kernel[1, 32], np.zeros(64 * width, np.int16), np.zeros(1, np.int32))
     assert report.ok, report
     return {line.text.rpartition("// ")[2]: line for line in report.lines if line.space == "shared"}
 
@@ -281,14 +284,17 @@ def tile_lines(width, swizzle):
 @pytest.mark.parametrize("width", [128, 32, 64, 256, 384])
 @pytest.mark.covering(1, most=2)
 def test_suggested_swizzle_of_a_tile_removes_the_conflicts(width):
-    lines = tile_lines(width, "column")
+    plain, padded = tile_source(width, "column"), tile_source(width + 16, "column")
+    kernels = smemkit.Kernel(together("k", [plain, padded]))
+    lines = tile_lines(kernels["k0"], width)
     assert set(lines) == {"copy", "load", "store"}
     for line in lines.values():
         advice = advise(line)
         formula = re.search(r"XOR the row into the 16-byte column \((.*?)\)", advice)[1]
         assert f"rows are {width} bytes apart" in advice
         assert "4 wavefronts per request, no conflicts" in advice
-    for changed in (tile_lines(width, formula), tile_lines(width + 16, "column")):  # or the padding
+    swizzled = smemkit.Kernel(tile_source(width, formula))
+    for changed in (tile_lines(swizzled, width), tile_lines(kernels["k1"], width + 16)):  # or the padding
         for line in changed.values():
             assert (line.wavefronts, line.conflicts) == (4 * line.requests, 0)
 

@@ -80,7 +80,7 @@ def test_fixed_kernels_have_no_fault(case, monkeypatch):
 
 @pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)])
 @each("right")
-@pytest.mark.covering(1, most=40)
+@pytest.mark.covering(1, most=16)
 def test_correct_kernels_have_no_fault(case, schedule, seed):
     operands = case.operands()
     before = {name: np.copy(value) for name, value in operands.items()}

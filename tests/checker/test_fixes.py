@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from kernel_files import TESTS, read
+from together import together
 
 import smemkit
 from smemkit.checker.edits import Edit, Fix, apply
@@ -48,7 +49,7 @@ def fixed_check(case, report, **options):
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.path.stem) for case in FAULTY])
-@pytest.mark.covering(1, most=12)
+@pytest.mark.covering(1, most=6)
 def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if case.fault[0] == "hang" else "20")
     report = case.check()
@@ -334,15 +335,38 @@ def test_poison_as_the_bound_of_a_loop_ends(monkeypatch):
     assert faults[0].line == 3
 
 
-@pytest.mark.parametrize("barrier", ["__syncthreads()", "__syncwarp()", ""])
-@pytest.mark.parametrize("bound", ["unsigned n = x[4096];", "if (!threadIdx.x) n = x[4096];\n__syncthreads();"])
-def test_poison_as_the_bound_of_a_block_s_loop_ends(bound, barrier, monkeypatch):
+LOOPS = together(
+    "k",
+    [
+        f"__global__ void k(const unsigned *x, float *y)\n{{\n{bound}\n"
+        f"for (unsigned i = 0; i < n; i++) {{ {barrier}; y[threadIdx.x] += 1; }}\n}}\n"
+        for bound in (
+            "unsigned n = x[4096];",
+            "__shared__ unsigned n; if (!threadIdx.x) n = x[4096];\n__syncthreads();",
+        )
+        for barrier in ("__syncthreads()", "__syncwarp()", "")
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("k0", id="own-__syncthreads"),
+        pytest.param("k1", id="own-__syncwarp"),
+        pytest.param("k2", id="own-none"),
+        pytest.param("k3", id="shared-__syncthreads"),
+        pytest.param("k4", id="shared-__syncwarp", marks=pytest.mark.slow),
+        pytest.param("k5", id="shared-none"),
+    ],
+)
+def test_poison_as_the_bound_of_a_block_s_loop_ends(name, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
-    declared = "" if bound.startswith("unsigned") else "__shared__ unsigned n; "
-    body = f"{declared}{bound}\nfor (unsigned i = 0; i < n; i++) {{ {barrier}; y[threadIdx.x] += 1; }}"
+    line = LOOPS[: LOOPS.index("x[4096]", LOOPS.index(f"{name}("))].count("\n") + 1
     began = time.monotonic()
-    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
-    assert [(fault.kind, fault.line) for fault in report.faults] == [("out_of_bounds", 3)], report
+    launch = smemkit.Kernel(LOOPS)[name][1, 32]
+    report = smemkit.check(launch, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [(fault.kind, fault.line) for fault in report.faults] == [("out_of_bounds", line)], report
     assert time.monotonic() - began < 10
 
 

@@ -68,7 +68,7 @@ PATHS = sorted((TESTS / "faulty").glob("*.cu"))
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in PATHS])
-@pytest.mark.covering(1, most=6)
+@pytest.mark.covering(1, most=3)
 def test_verdicts_stay(path, tmp_path, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if "fault: hang" in path.read_text() else "20")
     changed = tmp_path / path.name

@@ -213,7 +213,7 @@ def _expected_reports(source):
 
 
 @pytest.mark.parametrize(("toolchain", "program"), _program_params(FAULTS))
-@pytest.mark.covering(most=2)
+@pytest.mark.covering(most=1)
 def test_faulty_program_is_reported(toolchain, program, builder):
     _skip_without_tools(toolchain)
     done = builder.run(toolchain, program, SMEMKIT_WATCHDOG="1")

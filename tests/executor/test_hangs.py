@@ -189,7 +189,7 @@ def test_grid_barrier_with_non_resident_blocks():
 
 
 @pytest.mark.parametrize("name", FINITE_WAITS)
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 def test_finite_wait_is_not_reported(name):
     grid, block, body = FINITE_WAITS[name]
     launch = wait(body)[grid, block]

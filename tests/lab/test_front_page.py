@@ -19,7 +19,9 @@ def texts(file: Path) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)", file.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", TOOL["PICTURES"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "roofline.svg")) for name in TOOL["PICTURES"]]
+)
 def test_pictures_are_up_to_date(name, tmp_path):
     TOOL["draw"](name, tmp_path / name)
     assert texts(tmp_path / name), "a drawing without text"

@@ -50,6 +50,7 @@ def test_refusals(capsys, arguments, message):
 
 
 @pytest.mark.parametrize("command", ["lab", "kernels", "info"])
+@pytest.mark.covering(most=1)
 def test_pipes_close_quietly(command, tmp_path):
     """A reader that ends early, such as `head -1`, causes no message."""
     done = subprocess.Popen(

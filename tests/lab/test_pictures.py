@@ -76,7 +76,7 @@ def test_labels_of_pictures_do_not_overlap(name):
     assert figure._suptitle.get_text()
 
 
-@pytest.mark.covering(1, most=6)
+@pytest.mark.covering(1, most=4)
 def test_labels_of_experiments_do_not_overlap(experiment):
     figure = experiment.plot()
     assert list(overlaps(figure)) == []

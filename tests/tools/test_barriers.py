@@ -1,6 +1,8 @@
 """The tool that removes barriers from kernels."""
 
 import barriers
+import pytest
+from tiers import times
 
 SOURCE = """#include <cooperative_groups.h>
 // a comment about __syncthreads()
@@ -19,6 +21,13 @@ __global__ void plain(float *x) { x[threadIdx.x] = 1; }
 """
 
 
+@pytest.fixture
+def sizes(monkeypatch):
+    """The integers that kernels are launched with: fewer in the default tier."""
+    monkeypatch.setattr(barriers, "SCALARS", times(barriers.SCALARS, barriers.SCALARS[:1]))
+    return barriers.SCALARS
+
+
 def test_each_barrier_of_a_kernel_is_removed_alone():
     text = SOURCE % "cooperative_groups::sync(cta);"
     first, second = barriers.without_barriers(text, "rotated")
@@ -28,17 +37,17 @@ def test_each_barrier_of_a_kernel_is_removed_alone():
     assert not list(barriers.without_barriers(text, "plain"))
 
 
-def test_removals_are_noticed_under_each_schedule(tmp_path):
+def test_removals_are_noticed_under_each_schedule(tmp_path, sizes):
     file = tmp_path / "k.cu"
     file.write_text(SOURCE % "cta.sync();")
     rows = barriers.rows_of(str(file), [])
     assert [(row[0], row[2]) for row in rows] == [("rotated", 9), ("rotated", 11)]
-    assert rows[0][1] == [(data, n, 2, (256,)) for data in ("random", "zeros") for n in (64, 1024, 16)]
+    assert rows[0][1] == [(data, n, 2, (256,)) for data in ("random", "zeros") for n in sizes]
     assert [row[3] for row in rows] == [["race"] * 3] * 2
     assert all(barriers.is_noticed(row) for row in rows)
 
 
-def test_a_barrier_that_is_not_needed_and_a_kernel_with_faults(tmp_path):
+def test_a_barrier_that_is_not_needed_and_a_kernel_with_faults(tmp_path, sizes):
     file = tmp_path / "k.cu"
     text = SOURCE.replace("(threadIdx.x + 64) %% 256", "threadIdx.x") % "__syncthreads();"
     file.write_text(text)

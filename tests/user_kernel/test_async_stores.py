@@ -1,8 +1,11 @@
 """st.async, red.async and reductions of tensors, in PTX and in cuda::ptx, plain and checked."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import together
 
 import smemkit
 
@@ -57,16 +60,17 @@ BODIES = {
 COMBINED = {"red add": np.add, "red max": np.maximum, "red xor": np.bitwise_xor}
 
 
-def stores(body):
+@cache
+def stores(*bodies):
     with smemkit.Device("cpu"):
-        return smemkit.Kernel(STORES.replace("BODY", body))
+        return smemkit.Kernel(together("k", [STORES.replace("BODY", body) for body in bodies]))
 
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.covering(1, most=4)
 def test_registers_arrive_in_another_block(name):
     x, y = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
-    launch = stores(BODIES[name])[4, 64]
+    launch = stores(*BODIES.values())[f"k{list(BODIES).index(name)}"][4, 64]
     launch(x, y)
     sent = x.reshape(2, 2, 64)[:, ::-1].reshape(-1)
     assert_array_equal(y, COMBINED[name](40, sent) if name in COMBINED else sent)
@@ -95,7 +99,7 @@ def test_a_read_before_the_bytes_have_come_is_told():
 )
 def test_stores_that_break_a_rule(body, message):
     with pytest.raises(smemkit.Error, match=message):
-        stores(body)[4, 64](np.zeros(257, np.int32), np.zeros(256, np.int32))  # the last thread may read two
+        stores(body)["k0"][4, 64](np.zeros(257, np.int32), np.zeros(256, np.int32))  # the last thread may read two
 
 
 @pytest.mark.parametrize(
@@ -134,23 +138,34 @@ CPP_REDUCE = (
 )
 
 
-@pytest.mark.parametrize("reduce", [PTX_REDUCE, CPP_REDUCE], ids=["ptx", "cuda::ptx"])
-@pytest.mark.parametrize(
-    ("dtype", "name", "op"),
-    [
-        ("float32", "add", np.add),
-        ("int32", "max", np.maximum),
-        ("uint32", "min", np.minimum),
-        ("int32", "add", np.add),
-    ],
-)
-def test_boxes_are_combined_with_a_tensor(reduce, dtype, name, op):
-    x = np.arange(8 * 32).reshape(8, 32).astype(dtype) % 11
-    types = {"float32": "float", "int32": "int", "uint32": "unsigned"}
+REDUCES = [PTX_REDUCE, CPP_REDUCE]
+BOXES = [
+    ("float32", "float", "add", np.add),
+    ("int32", "int", "max", np.maximum),
+    ("uint32", "unsigned", "min", np.minimum),
+    ("int32", "int", "add", np.add),
+]
+
+
+@cache
+def box_kernels():
+    texts = [
+        TENSOR.replace("TYPE", type_).replace("REDUCE", reduce.replace("OP", name))
+        for reduce in REDUCES
+        for _, type_, name, _ in BOXES
+    ]
     with smemkit.Device("cpu"):
-        kernel = smemkit.Kernel(TENSOR.replace("TYPE", types[dtype]).replace("REDUCE", reduce.replace("OP", name)))
-    box, want = (np.arange(64) % 7).reshape(4, 16).astype(dtype), x.copy()
-    want[2:6, 8:24] = op(want[2:6, 8:24], box)
+        return smemkit.Kernel(together("k", texts))
+
+
+@pytest.mark.parametrize("reduce", [0, 1], ids=["ptx", "cuda::ptx"])
+@pytest.mark.parametrize("box", range(4), ids=[f"{dtype}-{name}" for dtype, _, name, _ in BOXES])
+def test_boxes_are_combined_with_a_tensor(reduce, box):
+    dtype, _, _, op = BOXES[box]
+    x = np.arange(8 * 32).reshape(8, 32).astype(dtype) % 11
+    kernel = box_kernels()[f"k{4 * reduce + box}"]
+    stored, want = (np.arange(64) % 7).reshape(4, 16).astype(dtype), x.copy()
+    want[2:6, 8:24] = op(want[2:6, 8:24], stored)
     report = smemkit.check(kernel[1, 64], smemkit.TensorMap(x, (4, 16)))
     assert not report.faults, report
     kernel[1, 64](smemkit.TensorMap(x, (4, 16)))

@@ -1,10 +1,13 @@
 """Bulk copies and the transactions of mbarriers, in each spelling: numbers, and what the checker says."""
 
+import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import together
 
 import smemkit
 
@@ -90,11 +93,16 @@ def kernel(source):
         return smemkit.Kernel(source, options=[f"-I{COMMON}"])
 
 
+@cache
+def doubled():
+    return kernel(together("doubled", [DOUBLED % spelling for spelling in SPELLINGS.values()]))
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.covering(most=3)
 def test_rows_are_loaded_and_stored(spelling):
     x, y = np.random.default_rng(1).random(192, np.float32), np.zeros(192, np.float32)
-    launch = kernel(DOUBLED % SPELLINGS[spelling])[1, 64]
+    launch = doubled()[f"doubled{list(SPELLINGS).index(spelling)}"][1, 64]
     launch(x, y)
     assert_array_equal(y, 2 * x)
     for options in ({}, {"completion": "random", "seed": 3}, {"schedule": "random", "seed": 1}):
@@ -104,6 +112,7 @@ def test_rows_are_loaded_and_stored(spelling):
 
 REDUCED = """
 #include "ptx/cp_async_bulk.cuh"
+#include <cuda_fp16.h>
 __global__ void reduced(const T *x, T *y)
 {
     __shared__ alignas(16) T s[64];
@@ -121,23 +130,29 @@ __global__ void reduced(const T *x, T *y)
 """
 
 
-@pytest.mark.parametrize(
-    ("type_", "dtype", "operation", "combined"),
-    [
-        ("int", np.int32, "add.s32", np.add),
-        ("int", np.int32, "max.s32", np.maximum),
-        ("unsigned", np.uint32, "xor.b32", np.bitwise_xor),
-        ("unsigned long long", np.uint64, "min.u64", np.minimum),
-        ("float", np.float32, "add.f32", np.add),
-        ("__half", np.float16, "add.noftz.f16", np.add),
-    ],
-)
-def test_reductions(type_, dtype, operation, combined):
+REDUCTIONS = {
+    "add.s32": ("int", np.int32, np.add),
+    "max.s32": ("int", np.int32, np.maximum),
+    "xor.b32": ("unsigned", np.uint32, np.bitwise_xor),
+    "min.u64": ("unsigned long long", np.uint64, np.minimum),
+    "add.f32": ("float", np.float32, np.add),
+    "add.noftz.f16": ("__half", np.float16, np.add),
+}
+
+
+@cache
+def reductions():
+    texts = [re.sub(r"\bT\b", type_, REDUCED).replace("OP", name) for name, (type_, *_) in REDUCTIONS.items()]
+    return kernel(together("reduced", texts))
+
+
+@pytest.mark.parametrize("operation", REDUCTIONS)
+def test_reductions(operation):
+    _, dtype, combined = REDUCTIONS[operation]
     x = np.random.default_rng(2).integers(0, 100, 4 * 64).astype(dtype)
     y = np.random.default_rng(3).integers(0, 100, 64).astype(dtype)
     want = combined.reduce([y, *x.reshape(4, 64)])
-    source = f"#include <cuda_fp16.h>\n#define T {type_}\n" + REDUCED.replace("OP", operation)
-    launch = kernel(source)[4, 64]
+    launch = reductions()[f"reduced{list(REDUCTIONS).index(operation)}"][4, 64]
     report = smemkit.check(launch, x, y)
     assert not report.faults, report
     launch(x, y)
@@ -162,37 +177,44 @@ LOAD = "if (t == 0) { ptx::mbarrier_arrive_expect_tx(&full, 256); ptx::cp_async_
 WAIT = "while (!ptx::mbarrier_test_wait_parity(&full, %d)) {}"
 
 
-def check(body, **options):
-    x = np.ones(256, np.float32)
-    return smemkit.check(kernel(ONE % body)[1, 64], x, x.copy(), **options)
+@cache
+def compiled(*bodies):
+    return kernel(together("one", [ONE % body for body in bodies]))
+
+
+def check(body, among=None, **options):
+    """The report on a kernel with this body, which is compiled with those of `among`."""
+    among, x = among or [body], np.ones(256, np.float32)
+    return smemkit.check(compiled(*among)[f"one{among.index(body)}"][1, 64], x, x.copy(), **options)
 
 
 def kinds(report):
     return {fault.kind for fault in report.faults}
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "message"),
-    [
-        ("ptx::cp_async_bulk_load(s, x, 250, &full);", "misaligned", "of 250 bytes, not a multiple of 16"),
-        ("ptx::cp_async_bulk_load(s + 1, x, 256, &full);", "misaligned", "to an address that is not a multiple"),
-        ("ptx::cp_async_bulk_store(y + 2, s, 256);", "misaligned", "to an address that is not a multiple of 16"),
-        ("ptx::cp_async_bulk_load(s, x + 3, 256, &full);", "misaligned", "from an address that is not a multiple"),
-        (
-            "ptx::cp_async_bulk_load(s, x + 240, 256, &full);",
-            "out_of_bounds",
-            "x[64], and x has 64 elements of 16 bytes",
-        ),
-        ("ptx::cp_async_bulk_load(s, nullptr, 256, &full);", "out_of_bounds", "from a null pointer"),
-        ("ptx::cp_async_bulk_store(nullptr, s, 256);", "out_of_bounds", "to a null pointer"),
-        ("ptx::cp_async_bulk_load(s, s, 256, &full);", "trap", "where the instruction needs global memory"),
-        ("ptx::cp_async_bulk_load(s, x, 256, (uint64_t *)s);", "barrier", "mbarrier that is not initialised"),
-        ("ptx::mbarrier_expect_tx(&full, 1 << 20);", "barrier", "at most 1048575 bytes"),
-        ('asm volatile("cp.async.bulk.prefetch.L2.global [%0], 24;" :: "l"(x));', "misaligned", "24 bytes"),
-    ],
-)
+RULES = [
+    ("ptx::cp_async_bulk_load(s, x, 250, &full);", "misaligned", "of 250 bytes, not a multiple of 16"),
+    ("ptx::cp_async_bulk_load(s + 1, x, 256, &full);", "misaligned", "to an address that is not a multiple"),
+    ("ptx::cp_async_bulk_store(y + 2, s, 256);", "misaligned", "to an address that is not a multiple of 16"),
+    ("ptx::cp_async_bulk_load(s, x + 3, 256, &full);", "misaligned", "from an address that is not a multiple"),
+    (
+        "ptx::cp_async_bulk_load(s, x + 240, 256, &full);",
+        "out_of_bounds",
+        "x[64], and x has 64 elements of 16 bytes",
+    ),
+    ("ptx::cp_async_bulk_load(s, nullptr, 256, &full);", "out_of_bounds", "from a null pointer"),
+    ("ptx::cp_async_bulk_store(nullptr, s, 256);", "out_of_bounds", "to a null pointer"),
+    ("ptx::cp_async_bulk_load(s, s, 256, &full);", "trap", "where the instruction needs global memory"),
+    ("ptx::cp_async_bulk_load(s, x, 256, (uint64_t *)s);", "barrier", "mbarrier that is not initialised"),
+    ("ptx::mbarrier_expect_tx(&full, 1 << 20);", "barrier", "at most 1048575 bytes"),
+    ('asm volatile("cp.async.bulk.prefetch.L2.global [%0], 24;" :: "l"(x));', "misaligned", "24 bytes"),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "message"), RULES)
 def test_rules_of_the_instruction(body, kind, message):
-    report = check(f"if (t == 0) {{ {body} }}")
+    one_thread = "if (t == 0) {{ {} }}".format
+    report = check(one_thread(body), [one_thread(rule[0]) for rule in RULES])
     assert kinds(report) - {"leak"} == {kind}, report
     assert message in report.faults[0].message.replace("\n", " "), report
 
@@ -244,16 +266,19 @@ def test_copies_that_no_thread_waits_for_are_reported():
 def test_fence_of_the_reading_thread_alone_is_doubtful():
     store = "ptx::cp_async_bulk_store(y, s, 256); ptx::cp_async_bulk_commit_group(); "
     store += "ptx::cp_async_bulk_wait_group_read<0>();"
-    report = check(f"s[t] = 1; __syncthreads(); if (t == 0) {{ ptx::fence_proxy_async(); {store} }}")
+    doubtful = f"s[t] = 1; __syncthreads(); if (t == 0) {{ ptx::fence_proxy_async(); {store} }}"
+    none = f"s[t] = 1; __syncthreads(); if (t == 0) {{ {store} }}"
+    late = f"s[t] = 1; __syncthreads(); if (t) ptx::fence_proxy_async(); if (t == 0) {{ {store} }}"
+    bodies = [doubtful, none, late]
+    report = check(doubtful, bodies)
     (fault,) = report.faults
     assert (fault.kind, fault.hazard, fault.severity) == ("race", "proxy", "warning")
     assert "it has executed the fence, but the writer has not" in fault.message
     assert report.ok
-    report = check(f"s[t] = 1; __syncthreads(); if (t == 0) {{ {store} }}")
+    report = check(none, bodies)
     (fault,) = report.faults
     assert (fault.hazard, fault.severity, fault.rule) == ("proxy", "error", "race-proxy")
-    late = f"s[t] = 1; __syncthreads(); if (t) ptx::fence_proxy_async(); if (t == 0) {{ {store} }}"
-    assert not check(late).ok  # after the barrier that hands over
+    assert not check(late, bodies).ok  # after the barrier that hands over
 
 
 def test_wait_for_groups_is_of_the_thread_that_started_them():
@@ -310,48 +335,62 @@ def test_atomics_before_a_store_need_the_fence():
     body = "s[t] = 0; %s __syncthreads(); atomicAdd(&s[t / 2], 1.0f); %s __syncthreads(); "
     body += f"if (t == 0) {{ {STORE} }}"
     fence = "ptx::fence_proxy_async();"
-    (fault,) = check(body % (fence, "")).faults
+    bodies = [body % fences for fences in ((fence, ""), (fence, fence), ("", fence))]
+    (fault,) = check(bodies[0], bodies).faults
     assert (fault.kind, fault.hazard, fault.severity) == ("race", "proxy", "error")
     assert "atomic" in fault.message
-    assert not check(body % (fence, fence)).faults
-    assert not check(body % ("", fence)).faults
+    assert not check(bodies[1], bodies).faults
+    assert not check(bodies[2], bodies).faults
 
 
-@pytest.mark.parametrize(
-    ("fence", "right"), [("", True), (".shared::cta", True), (".shared::cluster", True), (".global", False)]
-)
+FENCES = {"": True, ".shared::cta": True, ".shared::cluster": True, ".global": False}
+
+
+@pytest.mark.parametrize(("fence", "right"), FENCES.items())
 def test_a_fence_covers_its_space(fence, right):
-    fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
-    report = check(f"s[t] = 1; {fences} __syncthreads(); if (t == 0) {{ {STORE} }}")
+    body = 's[t] = 1; asm volatile("fence.proxy.async%s;" ::: "memory"); __syncthreads(); if (t == 0) { STORE }'
+    body = body.replace("STORE", STORE)
+    report = check(body % fence, [body % each for each in FENCES])
     assert (not report.faults) if right else {fault.hazard for fault in report.faults} == {"proxy"}, report
 
 
 @pytest.mark.parametrize("fence", ["", ".global", ".shared::cta"])
 def test_a_fence_for_global_memory_is_for_loads(fence):
-    fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
-    report = check(f"((float *)x)[t] = 1; {fences} __syncthreads(); {LOAD} {WAIT % 0} y[t] = s[t];")
+    body = '((float *)x)[t] = 1; asm volatile("fence.proxy.async%s;" ::: "memory"); __syncthreads(); '
+    last = f"{LOAD} {WAIT % 0} y[t] = s[t];"
+    report = check(body % fence + last, [body % each + last for each in FENCES])
     assert {fault.hazard for fault in report.faults} == ({"proxy"} if "shared" in fence else set()), report
 
 
 INIT_LINE = (COMMON / "ptx" / "mbarrier.cuh").read_text().partition("mbarrier.init")[0].count("\n") + 1
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "ptx::mbarrier_expect_tx(&full, 16);",
-        'asm volatile("mbarrier.complete_tx.shared::cta.b64 [%0], 16;" :: "r"(at));',
-        "ptx::cp_async_bulk_load(s, x, 256, &full);",
-    ],
-)
-@pytest.mark.parametrize("ordered", [False, True])
-def test_bytes_are_a_use_of_the_mbarrier(use, ordered):
+USES = [
+    "ptx::mbarrier_expect_tx(&full, 16);",
+    'asm volatile("mbarrier.complete_tx.shared::cta.b64 [%0], 16;" :: "r"(at));',
+    "ptx::cp_async_bulk_load(s, x, 256, &full);",
+]
+
+
+def use_text(use, ordered):
     text = ONE.replace("__syncthreads();\n", "__syncthreads();\n" if ordered else "\n", 1)
     text = text.replace(
         "const int t", "const unsigned at = (unsigned)__cvta_generic_to_shared(&full); const int t"
     )
+    return text % f"if (t == 32) {{ {use} }}"
+
+
+@cache
+def uses_of_the_mbarrier():
+    return kernel(together("one", [use_text(use, ordered) for use in USES for ordered in (False, True)]))
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_bytes_are_a_use_of_the_mbarrier(use, ordered):
     x = np.ones(256, np.float32)
-    report = smemkit.check(kernel(text % f"if (t == 32) {{ {use} }}")[1, 64], x, x.copy())
+    number = 2 * USES.index(use) + ordered
+    report = smemkit.check(uses_of_the_mbarrier()[f"one{number}"][1, 64], x, x.copy())
     races = [fault for fault in report.faults if fault.kind == "race"]
     assert bool(races) != ordered, report
     for race in races:
@@ -378,20 +417,26 @@ def test_arrivals_release_and_do_not_acquire():
         assert kinds(report) == (set() if right else {"race"}), report
 
 
-@pytest.mark.parametrize(
-    ("name", "right"),
-    [
-        ("arrive.shared::cta.b64 _, [%0]", True),
-        ("arrive.release.cta.shared::cta.b64 _, [%0]", True),
-        ("arrive.relaxed.cta.shared::cta.b64 _, [%0]", False),
-        ("arrive_drop.relaxed.cta.shared::cta.b64 _, [%0]", False),
-        ("arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [%0], 0", False),
-        ("arrive.expect_tx.shared::cta.b64 _, [%0], 0", True),
-    ],
-)
+ARRIVALS = {
+    "arrive.shared::cta.b64 _, [%0]": True,
+    "arrive.release.cta.shared::cta.b64 _, [%0]": True,
+    "arrive.relaxed.cta.shared::cta.b64 _, [%0]": False,
+    "arrive_drop.relaxed.cta.shared::cta.b64 _, [%0]": False,
+    "arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [%0], 0": False,
+    "arrive.expect_tx.shared::cta.b64 _, [%0], 0": True,
+}
+
+
+def exchange_by(name):
+    return exchange(
+        f'asm volatile("mbarrier.{name};" :: "r"((unsigned)__cvta_generic_to_shared(&full)) : "memory");'
+    )
+
+
+@pytest.mark.parametrize(("name", "right"), ARRIVALS.items())
 def test_relaxed_arrivals_order_nothing(name, right):
-    arrive = f'asm volatile("mbarrier.{name};" :: "r"((unsigned)__cvta_generic_to_shared(&full)) : "memory");'
-    assert kinds(check(exchange(arrive))) == (set() if right else {"race"})
+    report = check(exchange_by(name), [exchange_by(other) for other in ARRIVALS])
+    assert kinds(report) == (set() if right else {"race"})
 
 
 @pytest.mark.parametrize("name", ["arrive.acquire.cta", "test_wait.release.cta"])

@@ -354,6 +354,11 @@ __global__ void together(int *a)
     cudaGridDependencySynchronize();
     atomicAdd(&a[0], 1);
 }
+__global__ void beside(int *a) // its blocks could wait for each other, and do not
+{
+    cudaGridDependencySynchronize();
+    atomicAdd(&a[0], cooperative_groups::this_grid().is_valid());
+}
 """
 
 
@@ -379,10 +384,11 @@ def test_stacks_of_a_cluster_are_free_for_later_launches(sixteen_threads):
     assert a[0] == 256 + 258 + 512 + 60
 
 
-def test_large_grids_that_run_together_are_alone_in_flight():
+@pytest.mark.parametrize("name", ["beside", pytest.param("together", marks=pytest.mark.slow)])
+def test_large_grids_that_run_together_are_alone_in_flight(name):
     k = smemkit.Kernel(LONG)
     a = np.zeros(1, np.int32)
-    large, small = k["together"][100, 1].bind(a), k["together"][2, 1].bind(a)
+    large, small = k[name][100, 1].bind(a), k["together"][2, 1].bind(a)
     smemkit.chain(large, large, large, small)()
     assert a[0] == 302
 

@@ -1,10 +1,12 @@
 """Clusters of blocks on the CPU device: barriers, shared memory of others, mbarriers and copies between blocks."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import together
 
 import smemkit
 
@@ -149,8 +151,9 @@ BEFORE __global__ void __cluster_dims__(DIMS) k(int *x)
 
 
 @pytest.mark.parametrize(
-    ("dims", "size"), [("2", 2), ("TWO", 2), ("FOUR, 1", 4), ("PAIR(TWO), 1, 1", 2), ("(FOUR + TWO) / 3", 2)]
+    ("dims", "size"), [("2", 2), ("TWO", 2), ("FOUR, 1", 4), ("(FOUR + TWO) / 3", 2), ("PAIR(TWO), 1, 1", 2)]
 )
+@pytest.mark.covering(most=3)
 def test_cluster_dims_may_be_names(dims, size):
     x = np.zeros(8, np.int32)
     named = kernel(WIDTH.replace("DIMS", dims).replace("BEFORE", ""))
@@ -268,29 +271,35 @@ __global__ void k(int *x)
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("if (rank) cluster.sync(); else if (t == 0) cluster.barrier_arrive(); if (!rank && !t) "
-         "cluster.barrier_arrive();", "of a thread that has arrived already"),
-        ("cluster.barrier_wait();", "wait of a thread that has not arrived"),
-        ("if (rank == 0) { __syncthreads(); if (t) __syncthreads(); } else cluster.sync();", "barrier divergence"),
-        ("x[t] = *cluster.map_shared_rank(s, 2);", "an address in block 2 of a cluster of 2"),
-        ("x[t] = *cluster.map_shared_rank(x, 1);", "of an address outside shared memory"),
-        ("int *there = cluster.map_shared_rank(s, 1); if (rank == 0) { for (int i = 0; i < 100000; i++) "
-         "__nanosleep(1); x[t] = there[t]; }", "illegal access"),
-        ("if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
-         "x[t] = *cluster.map_shared_rank(s, 1); }", "illegal access"),
-        ('asm volatile("trap;");', "trap"),
-    ],
-)  # fmt: skip
+@cache
+def compiled(*bodies):
+    return kernel(together("k", [FAULTS % body for body in bodies]))
+
+
+FAULTY = [
+    ("if (rank) cluster.sync(); else if (t == 0) cluster.barrier_arrive(); if (!rank && !t) "
+     "cluster.barrier_arrive();", "of a thread that has arrived already"),
+    ("cluster.barrier_wait();", "wait of a thread that has not arrived"),
+    ("if (rank == 0) { __syncthreads(); if (t) __syncthreads(); } else cluster.sync();", "barrier divergence"),
+    ("x[t] = *cluster.map_shared_rank(s, 2);", "an address in block 2 of a cluster of 2"),
+    ("x[t] = *cluster.map_shared_rank(x, 1);", "of an address outside shared memory"),
+    ("int *there = cluster.map_shared_rank(s, 1); if (rank == 0) { for (int i = 0; i < 100000; i++) "
+     "__nanosleep(1); x[t] = there[t]; }", "illegal access"),
+    ("if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
+     "x[t] = *cluster.map_shared_rank(s, 1); }", "illegal access"),
+    ('asm volatile("trap;");', "trap"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "message"), FAULTY)
 def test_faults(body, message):
-    launch = kernel(FAULTS % body)[4, 32, 0, None, 2]
+    right = "cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();"
+    bodies = [*(other for other, _ in FAULTY), right]
+    launch = compiled(*bodies)[f"k{bodies.index(body)}"][4, 32, 0, None, 2]
     with pytest.raises(smemkit.Error, match=message):
         launch(np.zeros(64, np.int32))
     x = np.zeros(32, np.int32)  # the next launch works
-    body = "cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();"
-    kernel(FAULTS % body)[2, 32, 0, None, 2](x)
+    compiled(*bodies)[f"k{len(FAULTY)}"][2, 32, 0, None, 2](x)
     assert (x == 1).all()
     with pytest.raises(smemkit.Error, match=message):
         launch(np.zeros(64, np.int32))
@@ -349,8 +358,11 @@ __global__ void __cluster_dims__(2) early(const float *x, float *y)
     assert [(fault.kind, fault.hazard) for fault in report.faults] == [("race", "RAW")], report
 
 
-def check(body, size=2, **options):
-    return smemkit.check(kernel(FAULTS % body)[2 * size, 32, 0, None, size], np.zeros(64, np.int32), **options)
+def check(body, among=None, **options):
+    """The report on a kernel with this body, which is compiled with those of `among`."""
+    among = among or [body]
+    launch = compiled(*among)[f"k{among.index(body)}"][4, 32, 0, None, 2]
+    return smemkit.check(launch, np.zeros(64, np.int32), **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"schedule": "random", "seed": 1}, {"schedule": "lockstep"}])
@@ -361,40 +373,53 @@ def test_a_right_exchange_has_no_fault(options):
     assert not report.faults, report
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "message"),
-    [
-        ("const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race",
-         "nothing makes sure that it has begun"),
-        ("cluster.sync(); const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; if (o == 9) x[t] = o;", "race",
-         "nothing makes sure that it has not exited"),
-        ("cluster.sync(); if (rank) cluster.map_shared_rank(s, 0)[t] = 5; else if (s[t] == 9) x[t] = 1; "
-         "cluster.sync();", "race", "and nothing orders the two"),
-        ('asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;"); const int o = '
-         "cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race", "nothing"),
-        ("cluster.sync(); if (rank == 0) cluster.map_shared_rank(s, 1)[t + 1] = 0; cluster.sync();",
-         "out_of_bounds", ""),
-        ("cluster.sync(); if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
-         "if (cluster.map_shared_rank(s, 0) == x) x[t] = 1; } ", None, ""),
-    ],
-)  # fmt: skip
+FOUND = [
+    ("const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race",
+     "nothing makes sure that it has begun"),
+    ("cluster.sync(); const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; if (o == 9) x[t] = o;", "race",
+     "nothing makes sure that it has not exited"),
+    ("cluster.sync(); if (rank) cluster.map_shared_rank(s, 0)[t] = 5; else if (s[t] == 9) x[t] = 1; "
+     "cluster.sync();", "race", "and nothing orders the two"),
+    ('asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;"); const int o = '
+     "cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race", "nothing"),
+    ("cluster.sync(); if (rank == 0) cluster.map_shared_rank(s, 1)[t + 1] = 0; cluster.sync();",
+     "out_of_bounds", ""),
+    ("cluster.sync(); if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
+     "if (cluster.map_shared_rank(s, 0) == x) x[t] = 1; } ", None, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "kind", "message"), FOUND)
 def test_what_the_checker_finds(body, kind, message):
-    report = check(body)
+    report = check(body, [other for other, *_ in FOUND])
     assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
     assert any(message in fault.message for fault in report.faults) or not kind, report
     if "makes sure" in message:
         assert "Put cluster.sync()" in report.faults[0].fix
 
 
-@pytest.mark.parametrize(("body", "count"), [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)])
+EXCHANGES = [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)]
+
+
+@cache
+def exchanges():
+    """The kernels of the exchanges, and then those without a wait."""
+    texts = [
+        REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", "3") for body, count in EXCHANGES
+    ]
+    wait = "while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}"
+    return kernel(together("k", texts + [text.replace(wait, "") for text in texts]))
+
+
+@pytest.mark.parametrize("number", range(3), ids=["arrive", "copy", "multicast"])
 @pytest.mark.parametrize("completion", ["early", "late"])
-def test_checks_of_mbarriers_and_copies(body, count, completion):
+def test_checks_of_mbarriers_and_copies(number, completion):
     x, y = np.random.default_rng(1).random((8, 64), np.float32), np.zeros((8, 64), np.float32)
-    text = REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", "3")
-    report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
+    right, wrong = (exchanges()[f"k{i}"][8, 64, 0, None, 2] for i in (number, 3 + number))
+    report = smemkit.check(right, x, y, completion=completion)
     assert not report.faults, report
-    text = text.replace("while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}", "")
-    report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
+    report = smemkit.check(wrong, x, y, completion=completion)
+    body, _ = EXCHANGES[number]
     assert body == ARRIVE or "race" in {fault.kind for fault in report.faults}, report
 
 

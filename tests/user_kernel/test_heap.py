@@ -204,6 +204,7 @@ __global__ void max(int *y) { y[0] = max(y[0], 5); }""",
 
 
 @pytest.mark.parametrize("source", NAMES.values(), ids=NAMES)
+@pytest.mark.covering(most=6)
 def test_a_source_may_give_the_names_to_what_it_likes(source):
     y = np.zeros(1, np.int32)
     kernel = smemkit.Kernel(source, "k" if " k(" in source else "free")

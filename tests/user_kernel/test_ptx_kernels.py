@@ -2,11 +2,13 @@
 
 import re
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import together
 
 import smemkit
 
@@ -42,10 +44,21 @@ def kernel(source):
         return smemkit.Kernel(source, options=[f"-I{COMMON}"])
 
 
+def spelled(name, template, spellings):
+    """The kernels of all spellings of a template, by spelling."""
+    kernels = kernel(together(name, [template % code for code in spellings.values()]))
+    return {spelling: kernels[f"{name}{i}"] for i, spelling in enumerate(spellings)}
+
+
+@cache
+def copies():
+    return spelled("reversed", COPY, COPIES)
+
+
 @pytest.mark.parametrize("spelling", COPIES)
 def test_copies(spelling):
     x, y = np.random.default_rng(1).random(64, np.float32), np.zeros(64, np.float32)
-    launch = kernel(COPY % COPIES[spelling])[1, 64]
+    launch = copies()[spelling][1, 64]
     launch(x, y, 40)
     assert_array_equal(y, np.where(np.arange(64) < 40, x, 0)[::-1])
     assert smemkit.check(launch, x, y, 40).ok
@@ -108,10 +121,15 @@ BARRIERS = {
 }
 
 
+@cache
+def mbarriers():
+    return spelled("sums", BARRIER, BARRIERS)
+
+
 @pytest.mark.parametrize("spelling", BARRIERS)
 def test_mbarriers(spelling):
     x, y = np.arange(192, dtype=np.int32).reshape(3, 64), np.zeros(64, np.int32)
-    launch = kernel(BARRIER % BARRIERS[spelling])[1, 64]
+    launch = mbarriers()[spelling][1, 64]
     launch(x, y, 3)
     assert_array_equal(y, x.sum(axis=0)[::-1])
     for schedule in ("serial", "random"):
@@ -171,10 +189,10 @@ __global__ void product(const uint4 *a, const uint4 *b, float *c)
     __syncwarp();
     uint32_t x[4], y[2];
     float sum[4] = {};
-    const void *const row = &s[lane % 16 * 2 + lane / 16], *const column = &s[32 + lane % 8 * 2 + lane / 8 % 2];
-    MULTIPLY
+    const void *const row = &s[lane %% 16 * 2 + lane / 16], *const column = &s[32 + lane %% 8 * 2 + lane / 8 %% 2];
+    %s
     for (int i = 0; i < 4; i++)
-        c[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = sum[i];
+        c[(lane / 4 + i / 2 * 8) * 8 + lane %% 4 * 2 + i %% 2] = sum[i];
 }
 """
 PRODUCTS = {
@@ -193,12 +211,17 @@ PRODUCTS = {
 }
 
 
+@cache
+def products():
+    return spelled("product", PRODUCT, PRODUCTS)
+
+
 @pytest.mark.parametrize("spelling", PRODUCTS)
 def test_products(spelling):
     random = np.random.default_rng(2)
     a, b = (random.integers(-9, 10, (rows, 16)).astype(np.float16) for rows in (16, 8))
     c = np.zeros((16, 8), np.float32)
-    launch = kernel(PRODUCT.replace("MULTIPLY", PRODUCTS[spelling]))[1, 32]
+    launch = products()[spelling][1, 32]
     launch(a.view(np.uint32), b.view(np.uint32), c)
     assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     report = smemkit.check(launch, a.view(np.uint32), b.view(np.uint32), c)

@@ -1,11 +1,13 @@
 """wgmma: every shape and layout against NumPy, exactly, and what the checker says of its rules."""
 
+from functools import cache
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import together
 
 import smemkit
 
@@ -27,7 +29,7 @@ CODES = {0: 0, 128: 1, 64: 2, 32: 3}
 def kernel_text(n, k, d, a, b, *, registers=False, scales=(1, 1), transposes=(0, 0), satfinite=False, code=""):
     """The kernel that multiplies once, `code` before it."""
     count = n // 4 if d == "f16" else n // 2
-    own = "+f" if d == "f32" else "+r"
+    type_, own = ("float", "+f") if d == "f32" else ("uint32_t", "+r")
     accumulators = ", ".join(f"%{i}" for i in range(count))
     outputs = ", ".join(f'"{own}"(d[{i}])' for i in range(count))
     first = f"{{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}" if registers else f"%{count}"
@@ -40,12 +42,11 @@ def kernel_text(n, k, d, a, b, *, registers=False, scales=(1, 1), transposes=(0,
     return f"""
 #include <cstdint>
 #include "ptx/wgmma.cuh"
-typedef {"float" if d == "f32" else "uint32_t"} T;
-__global__ void k(const uint4 *image, int chunks, const uint32_t *a, const T *c, T *out, uint64_t da, uint64_t db,
-                  int keep)
+__global__ void k(const uint4 *image, int chunks, const uint32_t *a, const {type_} *c, {type_} *out, uint64_t da,
+                  uint64_t db, int keep)
 {{
     extern __shared__ uint4 s[];
-    T d[{count}];
+    {type_} d[{count}];
     uint32_t ar[4];
     const uint64_t base = (uint32_t)__cvta_generic_to_shared(s) >> 4 & 0x3fff;
     da += base, db += base;
@@ -73,6 +74,16 @@ __global__ void k(const uint4 *image, int chunks, const uint32_t *a, const T *c,
 def kernel(text):
     with smemkit.Device("cpu"):
         return smemkit.Kernel(text, options=[f"-I{COMMON}"])
+
+
+@cache
+def compiled(*texts):
+    return kernel(together("k", texts))
+
+
+def one_of(texts, text):
+    """The kernel of a text, which is compiled with the others."""
+    return compiled(*texts)[f"k{texts.index(text)}"]
 
 
 # ---- layouts, as the PTX ISA's "Strides" and "Matrix Descriptor Format" give them ----
@@ -153,9 +164,10 @@ def multiply(
     scales=(1, 1),
     gaps=(0, 0),
     check=False,
+    among=None,
     **more,
 ):
-    """Launches one multiplication and compares all of d."""
+    """Launches one multiplication, whose text is compiled with those of `among`, and compares all of d."""
     k = 32 // np.dtype(TYPES[a]).itemsize
     x, y = integers(rng, (64, k), a), integers(rng, (n, k), b)
     c = rng.integers(-8, 9, (64, n))
@@ -166,12 +178,12 @@ def multiply(
     right.put(image)
     words = np.float32 if d == "f32" else np.uint32
     start, out = fragments(c, RESULTS[d]).view(words), np.zeros((128, n // 4 if d == "f16" else n // 2), words)
-    launch = kernel(kernel_text(n, k, d, a, b, registers=registers, scales=scales, transposes=transposes, **more))
+    text = kernel_text(n, k, d, a, b, registers=registers, scales=scales, transposes=transposes, **more)
     arguments = (
         *(image.view(np.uint32), len(image) // 16, a_registers(x), start, out),
         *(left.descriptor, right.descriptor, keep),
     )
-    launch = launch[1, 128, len(image)]
+    launch = one_of(among or [text], text)[1, 128, len(image)]
     launch(*arguments)
     product = scales[0] * scales[1] * (x.astype(np.float64) @ y.astype(np.float64).T)
     assert_array_equal(out.view(RESULTS[d]), fragments(product + keep * c, RESULTS[d]))
@@ -185,15 +197,32 @@ ALL += [(d, a, b) for d in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e
 ALL += [("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")]
 
 
-@pytest.mark.parametrize(("d", "a", "b"), ALL)
-@pytest.mark.parametrize("registers", [False, True])
-@pytest.mark.covering(1, most=6)
-def test_types(d, a, b, registers):
-    multiply(np.random.default_rng(1), 16, d, a, b, registers=registers, check=True)
+FORMS = [  # in groups of six that are compiled together; the first one has each type
+    *(("f32", "f16", "f16", False), ("f32", "bf16", "bf16", True), ("f32", "tf32", "tf32", False)),
+    *(("f16", "e4m3", "e5m2", True), ("s32", "s8", "u8", False), ("f16", "f16", "f16", True)),
+]
+FORMS += [form for types in ALL for form in ((*types, False), (*types, True)) if form not in FORMS]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(i, id="-".join(map(str, form)), marks=[pytest.mark.slow] * (i >= 6))
+        for i, form in enumerate(FORMS)
+    ],
+)
+def test_types(number):
+    first = number // 6 * 6
+    texts = [
+        kernel_text(16, 32 // np.dtype(TYPES[a]).itemsize, d, a, b, registers=registers)
+        for d, a, b, registers in FORMS[first : first + 6]
+    ]
+    d, a, b, registers = FORMS[number]
+    multiply(np.random.default_rng(1), 16, d, a, b, registers=registers, check=True, among=texts)
 
 
 @pytest.mark.parametrize("n", range(8, 257, 8))
-@pytest.mark.covering(most=4)
+@pytest.mark.covering(most=3)
 def test_widths(n):
     multiply(np.random.default_rng(n), n, "f32", "f16", "f16")
 
@@ -203,14 +232,14 @@ def test_widths(n):
 @pytest.mark.parametrize("gap", [0, 1024])
 @pytest.mark.covering(most=8)
 def test_layouts(swizzle, transposed, gap):
-    rng = np.random.default_rng(swizzle + gap)
-    multiply(
-        rng, 128, "f32", "bf16", "bf16", swizzles=(swizzle,) * 2, transposes=(transposed,) * 2, gaps=(gap,) * 2
-    )
+    rng, form = np.random.default_rng(swizzle + gap), ("f32", "bf16", "bf16")
+    texts = [kernel_text(128, 16, *form, transposes=transposes) for transposes in ((0, 0), (1, 1))]
+    transposes = (transposed,) * 2
+    multiply(rng, 128, *form, swizzles=(swizzle,) * 2, transposes=transposes, gaps=(gap,) * 2, among=texts)
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.covering(most=6)
+@pytest.mark.covering(most=3)
 def test_any_form(seed):
     rng = np.random.default_rng(seed)
     d, a, b = ALL[rng.integers(len(ALL))]
@@ -283,8 +312,10 @@ MATMUL = """
 #include "ptx/wgmma.cuh"
 #include <cuda.h>
 // out (64, 256) = a (64, K) @ b (256, K)^T in two stages of 128 bytes of k, which one thread loads by TMA
+// each step waits for all but `groups` groups, or not at all if it is -1, and hands back the stage of the one
+// `left` - 1 steps before
 __global__ void matmul(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, float *out,
-                       int steps)
+                       int steps, int groups, int left)
 {
     extern __shared__ __align__(1024) char s[];
     __shared__ uint64_t full[2], empty[2];
@@ -326,39 +357,48 @@ __global__ void matmul(const __grid_constant__ CUtensorMap a, const __grid_const
         ptx::wgmma_commit_group();
         for (float &one : d)
             asm volatile("" : "+f"(one)::"memory");
-        WAIT
-        if (lane == 0 && i + 1 >= LEFT)
-            ptx::mbarrier_arrive(&empty[(i + 1 - LEFT) % 2]);
+        if (groups == 0)
+            ptx::wgmma_wait_group<0>();
+        if (groups == 1)
+            ptx::wgmma_wait_group<1>();
+        if (lane == 0 && i + 1 >= left)
+            ptx::mbarrier_arrive(&empty[(i + 1 - left) % 2]);
     }
-    ptx::wgmma_wait_group<0>();
+    if (groups >= 0)
+        ptx::wgmma_wait_group<0>();
     for (int i = 0; i < 128; i++)
         out[(16 * warp + lane / 4 + i % 4 / 2 * 8) * 256 + i / 4 * 8 + lane % 4 * 2 + i % 2] = d[i];
 }
 """
 
 
-def matmul(wait, left):
+@cache
+def matmul_kernel():
+    return kernel(MATMUL)
+
+
+def matmul(groups, left):
     rng = np.random.default_rng(3)
     a, b = integers(rng, (64, 320), "f16"), integers(rng, (256, 320), "f16")
     out = np.zeros((64, 256), np.float32)
-    text = MATMUL.replace("WAIT", wait).replace("LEFT", str(left))
-    launch = kernel(text)[1, 160, 2 * 40960]
+    launch = matmul_kernel()[1, 160, 2 * 40960]
     maps = [smemkit.TensorMap(operand, (len(operand), 64), swizzle=128) for operand in (a, b)]
-    return launch, (*maps, out, 5), out, a.astype(np.float64) @ b.astype(np.float64).T
+    return launch, (*maps, out, 5, groups, left), out, a.astype(np.float64) @ b.astype(np.float64).T
 
 
 @pytest.mark.parametrize("groups", [0, 1])
-def test_a_pipeline_of_tensor_copies(groups):
-    launch, arguments, out, want = matmul(f"ptx::wgmma_wait_group<{groups}>();", groups + 1)
+@pytest.mark.parametrize("completion", ["early", "late"])
+@pytest.mark.covering(1)
+def test_a_pipeline_of_tensor_copies(groups, completion):
+    launch, arguments, out, want = matmul(groups, groups + 1)
     launch(*arguments)
     assert_array_equal(out, want)
-    for completion in ("early", "late"):
-        report = smemkit.check(launch, *arguments, completion=completion)
-        assert not report.faults, report
+    report = smemkit.check(launch, *arguments, completion=completion)
+    assert not report.faults, report
 
 
 def test_a_stage_that_is_handed_back_before_the_wait():
-    launch, arguments, *_ = matmul("ptx::wgmma_wait_group<1>();", 1)
+    launch, arguments, *_ = matmul(1, 1)
     report = smemkit.check(launch, *arguments, completion="early")
     assert {(fault.kind, fault.hazard) for fault in report.faults} == {("race", "WAR")}, report
     assert "the wgmma.mma_async that thread" in report.faults[0].message
@@ -366,9 +406,7 @@ def test_a_stage_that_is_handed_back_before_the_wait():
 
 @pytest.mark.parametrize("completion", ["early", "late"])
 def test_a_run_without_a_wait_has_wrong_numbers(completion):
-    launch, arguments, out, want = matmul("", 1)
-    text = MATMUL.replace("WAIT", "").replace("LEFT", "1").replace("ptx::wgmma_wait_group<0>();", "")
-    launch = kernel(text)[1, 160, 2 * 40960]
+    launch, arguments, out, want = matmul(-1, 1)
     launch(*arguments)
     assert (out != want).any()
     report = smemkit.check(launch, *arguments, completion=completion)
@@ -378,20 +416,21 @@ def test_a_run_without_a_wait_has_wrong_numbers(completion):
 WARP = "const int warp = threadIdx.x / 32; "
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "message"),
-    [
-        ("if (threadIdx.x == 40) return;", "barrier", "wgmma.fence needs all 32 lanes of the warp, and 31"),
-        ("if (threadIdx.x >= 96) return;", "barrier", "wait at FILE for the other warps of their warpgroup"),
-        ("db += 4096;", "out_of_bounds", "with a descriptor of b"),
-        ("d[0] = 0; ptx::wgmma_fence(); d[0] = 1; d[1] = d[0];", None, ""),
-    ],
-)
+RULES = [
+    ("if (threadIdx.x == 40) return;", "barrier", "wgmma.fence needs all 32 lanes of the warp, and 31"),
+    ("if (threadIdx.x >= 96) return;", "barrier", "wait at FILE for the other warps of their warpgroup"),
+    ("db += 4096;", "out_of_bounds", "with a descriptor of b"),
+    ("d[0] = 0; ptx::wgmma_fence(); d[0] = 1; d[1] = d[0];", None, ""),
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "message"), RULES)
 def test_rules(code, kind, message):
+    texts = [kernel_text(8, 16, "f32", "f16", "f16", code=other) for other, *_ in RULES]
     text = kernel_text(8, 16, "f32", "f16", "f16", code=code)
     x = np.ones(4096, np.uint32)
     arguments = (x, 256, x, x.astype(np.float32), x.astype(np.float32), 8 << 32, 8 << 32 | 128, 1)
-    report = smemkit.check(kernel(text)[1, 128, 4096], *arguments)
+    report = smemkit.check(one_of(texts, text)[1, 128, 4096], *arguments)
     assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
     assert message.partition("FILE")[2] in (report.faults[0].message if kind else "")
     assert message.partition("FILE")[0] in (report.faults[0].message if kind else "")
@@ -459,21 +498,22 @@ def set_registers(kind, count):
     return f'asm volatile("setmaxnreg.{kind}.sync.aligned.u32 %0;" :: "n"({count}));'
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "message"),
-    [
-        (set_registers("inc", 240), None, ""),
-        (f"if (warp < 4) {set_registers('dec', 24)} else {set_registers('inc', 256)}", None, ""),
-        (set_registers("inc", 20), "trap", "to 20 registers at"),
-        (set_registers("inc", 100), "trap", "a multiple of 8 from 24 to 256"),
-        (set_registers("inc", 264), "trap", "a multiple of 8 from 24 to 256"),
-        (set_registers("dec", 40) + set_registers("dec", 48), "trap", "setmaxnreg.dec to 48 registers"),
-        (f"if (warp != 5) {set_registers('dec', 40)}", "barrier", "and warp 5 has not executed it"),
-        (f"if (threadIdx.x % 32) {set_registers('dec', 40)}", "barrier", "setmaxnreg needs all 32 lanes"),
-    ],
-)
+REGISTER_RULES = [
+    (set_registers("inc", 240), None, ""),
+    (f"if (warp < 4) {set_registers('dec', 24)} else {set_registers('inc', 256)}", None, ""),
+    (set_registers("inc", 20), "trap", "to 20 registers at"),
+    (set_registers("inc", 100), "trap", "a multiple of 8 from 24 to 256"),
+    (set_registers("inc", 264), "trap", "a multiple of 8 from 24 to 256"),
+    (set_registers("dec", 40) + set_registers("dec", 48), "trap", "setmaxnreg.dec to 48 registers"),
+    (f"if (warp != 5) {set_registers('dec', 40)}", "barrier", "and warp 5 has not executed it"),
+    (f"if (threadIdx.x % 32) {set_registers('dec', 40)}", "barrier", "setmaxnreg needs all 32 lanes"),
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "message"), REGISTER_RULES)
 def test_setmaxnreg(code, kind, message):
-    report = smemkit.check(kernel(REGISTERS % code)[1, 256], np.zeros(256, np.int32))
+    launch = one_of([REGISTERS % other for other, *_ in REGISTER_RULES], REGISTERS % code)[1, 256]
+    report = smemkit.check(launch, np.zeros(256, np.int32))
     assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
     assert not kind or message in report.faults[0].message
 
