@@ -25,6 +25,7 @@ struct candidate {
     int min_k;       /* shorter sums are more accurate otherwise */
     int start_k;     /* what the start and end of a block cost, in steps along k */
     int full;        /* resident blocks that reach the speed of more_blocks */
+    unsigned dtypes; /* for which this holds; 0: all of the kernel's */
 };
 
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
@@ -34,29 +35,37 @@ enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
+enum { UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32 }; /* of the kernels on tensor cores */
+
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16. Executor: on a Zen 4. */
+ * and wgmma_large in float16 (in float64, and twice as fast as there: not measured yet). Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 0, 40, 4},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2},
-    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3},
-    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1},
-    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1},
-    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 2.900, 384, 64, 0, 90, 0, 0, 0, 250, 2},
-    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 4.200, 384, 64, 0, 90, 0, 0, 0, 150,
-     1},
-    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.740, 1.740, 384, 64, 0, 90, 0, 0, 512, 200, 1},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.300, 1.300, 384, 64, 0, 90, 0, 0, 512, 150, 1},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 0, 40, 4, 0},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2, 0},
+    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2,
+     0},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1, UP_TO_32_BITS},
+    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.900, 0.900, 256, 16, 0, 80, 0, 64, 0, 64, 1, FLOAT64},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.600, 0.900, 128, 16, 0, 80, 0, 0, 0, 32, 2, FLOAT64},
+    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1, 0},
+    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1,
+     0},
+    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 2.900, 384, 64, 0, 90, 0, 0, 0, 250, 2,
+     0},
+    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 4.200, 384, 64, 0, 90, 0, 0, 0, 150, 1,
+     0},
+    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.740, 1.740, 384, 64, 0, 90, 0, 0, 512, 200, 1, 0},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.300, 1.300, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2,
+     0},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 0, 40, 2, 0},
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -224,12 +233,17 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
                MAX_PARTS_BYTES;
 }
 
+static bool holds_for(const struct candidate *candidate, enum dtype dtype)
+{
+    return kernel_rows[candidate->kernel].dtypes & dtype && (!candidate->dtypes || candidate->dtypes & dtype);
+}
+
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                      enum precision precision, struct matmul_size size)
 {
     const struct kernel_row *row = &kernel_rows[candidate->kernel];
 
-    return row->dtypes & dtype && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
+    return holds_for(candidate, dtype) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
@@ -281,7 +295,7 @@ npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row
     if (row->index == ROW_matmul_matvec)
         (void)best_time(NULL, device, dtype, size, &slices);
     for (int i = 0; i < CANDIDATES; i++)
-        if (row->traits & SLICES && candidates[i].kernel == row->index)
+        if (row->traits & SLICES && candidates[i].kernel == row->index && holds_for(&candidates[i], dtype))
             (void)best_time(&candidates[i], device, dtype, size, &slices);
     return slice_length(size.k, slices);
 }

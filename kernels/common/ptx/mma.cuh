@@ -30,6 +30,29 @@ PTX_MMA(mma_m16n8k32_s32_s8, int, "r", "m16n8k32.row.col.s32.s8.s8.s32")
 PTX_MMA(mma_m16n8k32_s32_u8, int, "r", "m16n8k32.row.col.s32.u8.u8.s32")
 #undef PTX_MMA
 
+// The same of double, where K is 8 and the words are elements: a[2] and b[1] are four elements along k further.
+// Before sm_90 there is only an eighth of it (8 rows, 4 along k).
+static __device__ inline void mma_m16n8k8_f64(double (&d)[4], const double (&a)[4], const double (&b)[2],
+                                              const double (&c)[4])
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%10, %11, %12, %13};"
+                 : "=d"(d[0]), "=d"(d[1]), "=d"(d[2]), "=d"(d[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]), "d"(c[0]), "d"(c[1]),
+                   "d"(c[2]), "d"(c[3]));
+#else
+    for (int row = 0; row < 2; row++)
+        for (int q = 0; q < 2; q++) {
+            const double *const before = q == 0 ? c : d;
+
+            asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%4, %5};"
+                         : "=d"(d[2 * row]), "=d"(d[2 * row + 1])
+                         : "d"(a[2 * q + row]), "d"(b[q]), "d"(before[2 * row]), "d"(before[2 * row + 1]));
+        }
+#endif
+}
+
 // the nearest TF32 number, of two equally near ones the larger in magnitude, in the bits of a float (PTX ISA,
 // "cvt")
 static __device__ inline uint32_t cvt_rna_tf32_f32(float x)

@@ -1,9 +1,9 @@
-// C = A @ B in float16 and bfloat16, and of float32 in TF32, on the tensor cores, for operands of any size and
-// strides: what the rung `mma` leads to.
+// C = A @ B in float16, bfloat16 and float64, and of float32 in TF32, on the tensor cores, for operands of any
+// size and strides: what the rung `mma` leads to.
 //
 // The idea: as there, a warp multiplies with mma what ldmatrix brings from shared memory, while the next tiles are
 // in flight. A tile keeps the direction in which its operand is contiguous. If its rows are across k, ldmatrix
-// transposes; it can do so for 16-bit elements only, so threads read float32 elements one by one. Where chunks of
+// transposes; it can do so for 16-bit elements only, so threads read larger elements one by one. Where chunks of
 // 16 bytes are not aligned, or not contiguous, elements are copied one by one. Beyond the edges tiles are filled
 // with zeros.
 #pragma once
@@ -37,7 +37,7 @@ struct tile_layout {
 
 // A tile of an operand in shared memory. Chunk c of row r is stored at c ^ r % 8: the eight rows that ldmatrix
 // reads together, and the chunks that a warp stores together, are in different banks. Where threads read single
-// elements, it is c ^ 2 r % 8: a warp reads two chunks of four rows.
+// elements, it is c ^ 2 r % 8: a warp, or half of it in float64, reads two chunks of four rows.
 template <class T, int SIDE, int BK, bool ALONG_K>
 struct operand_tile {
     static constexpr int V = 16 / sizeof(T), ROWS = ALONG_K ? SIDE : BK, CHUNKS = (ALONG_K ? BK : SIDE) / V;
@@ -45,7 +45,14 @@ struct operand_tile {
 
     static __device__ int index(int row, int chunk)
     {
-        return row * CHUNKS + (chunk ^ (ALONG_K || V == 8 ? row : 2 * row) % 8);
+        return row * CHUNKS + (chunk ^ ((ALONG_K && V > 2) || V == 8 ? row : 2 * row) % 8);
+    }
+
+    static __device__ T element(const uint4 *tile, int side, int k)
+    {
+        const int row = ALONG_K ? side : k, column = ALONG_K ? k : side;
+
+        return ((const T *)&tile[index(row, column / V)])[column % V];
     }
 
     // 16 rows (or columns) and 32 bytes along k, at (side, k): the four words of mma's first operand. Its second
@@ -102,6 +109,7 @@ struct operand_tile {
 // One product per pair of elements; those of float32 are rounded to TF32.
 template <class T>
 struct single_products {
+    using Sum = float;
     static constexpr int DEPTH = 32 / sizeof(T);       // of k, in a step
     static constexpr int STEPS_AT_ONCE = 4, FLUSH = 0; // 0: one sum for all of k
     static constexpr bool MAY_FAIL = false;
@@ -144,6 +152,31 @@ struct single_products {
     }
 };
 
+template <>
+struct single_products<double> {
+    using Sum = double;
+    static constexpr int DEPTH = 8, STEPS_AT_ONCE = 1, FLUSH = 0;
+    static constexpr bool MAY_FAIL = false;
+
+    template <class ATile, class BTile, int M, int N>
+    __device__ void step(const uint4 *a, const uint4 *b, int row, int column, int k, double (&sum)[M][N][4])
+    {
+        const int lane = threadIdx.x % 32, side = lane / 4, depth = k + lane % 4;
+        double a_elements[M][4];
+
+        for (int i = 0; i < M; i++)
+            for (int e = 0; e < 4; e++)
+                a_elements[i][e] = ATile::element(a, row + i * 16 + e % 2 * 8 + side, depth + e / 2 * 4);
+        for (int j = 0; j < N; j++) {
+            const double b_elements[2] = {BTile::element(b, column + j * 8 + side, depth),
+                                          BTile::element(b, column + j * 8 + side, depth + 4)};
+
+            for (int i = 0; i < M; i++)
+                ptx::mma_m16n8k8_f64(sum[i][j], a_elements[i], b_elements, sum[i][j]);
+        }
+    }
+};
+
 // The dot product of row y of a and column x of b, for k from `begin` on.
 template <class T>
 static __device__ float plain_sum(const product<T> &p, int64_t batch, int64_t y, int64_t x, int64_t begin,
@@ -174,9 +207,9 @@ static __device__ void store_plain_sums(Out *c, const product<T> &p, int64_t bat
 
 // Stores a thread's sums in c (m, n), or adds them to c if `more`. The thread's first pair of neighbours in a row
 // is at `first`. `pairs`: rows begin at multiples of a pair.
-template <class Out, int M, int N>
+template <class Out, class Sum, int M, int N>
 static __device__ void store_sums(Out *c, int64_t m, int64_t n, corner first, bool pairs, bool more,
-                                  float (&sum)[M][N][4])
+                                  Sum (&sum)[M][N][4])
 {
 #pragma unroll
     for (int i = 0; i < M; i++)
@@ -185,17 +218,17 @@ static __device__ void store_sums(Out *c, int64_t m, int64_t n, corner first, bo
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const int64_t y = first.row + i * 16 + h * 8, x = first.column + j * 8, left = y < m ? n - x : 0;
-                const float *pair = &sum[i][j][2 * h];
+                const Sum *pair = &sum[i][j][2 * h];
                 Out *to = c + y * n + x;
 
                 if (pairs && left > 0) {
                     pack<Out, 2> *both = (pack<Out, 2> *)to,
                                  old = more ? *both : pack<Out, 2>{{Out(-0.f), Out(-0.f)}};
 
-                    *both = {{Out(float(old.element[0]) + pair[0]), Out(float(old.element[1]) + pair[1])}};
+                    *both = {{Out(Sum(old.element[0]) + pair[0]), Out(Sum(old.element[1]) + pair[1])}};
                 } else {
                     for (int e = 0; e < 2 && e < left; e++)
-                        to[e] = Out((more ? float(to[e]) : -0.f) + pair[e]);
+                        to[e] = Out((more ? Sum(to[e]) : Sum(-0.)) + pair[e]);
                 }
             }
 }
@@ -217,7 +250,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
     const int length = (int)(min(begin + p.k_per_slice, p.k) - begin);
     const strided_matrix<T> b = p.b.transposed();
-    float sum[WM / 16][WN / 8][4] = {};
+    typename Products::Sum sum[WM / 16][WN / 8][4] = {};
     Products products;
     int now = 0, loaded = 0;
 
@@ -237,7 +270,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         __pipeline_commit();
     };
 
-    float *const partial = p.slices > 1 ? p.partial + z * p.m * p.n : nullptr;
+    accumulator_type<T> *const partial = p.slices > 1 ? p.partial + z * p.m * p.n : nullptr;
     T *const c = p.c + batch * p.m * p.n;
     const auto store = [&](bool more) {
         const corner first = {at.row + row + opaque(lane) / 4, at.column + column + opaque(lane) % 4 * 2};
@@ -328,8 +361,9 @@ template <class Tile, class Products>
 template <template <class T> class Tile>
 [[nodiscard]] static cudaError_t launch_mma_of_dtype(const matmul_args *args, cudaStream_t stream)
 {
-    return args->dtype == FLOAT16 ? launch_mma<Tile<__half>, single_products<__half>>(args, stream)
-           : args->dtype == FLOAT32
-               ? launch_mma<Tile<float>, single_products<float>>(args, stream)
+    return args->dtype == FLOAT16   ? launch_mma<Tile<__half>, single_products<__half>>(args, stream)
+           : args->dtype == FLOAT32 ? launch_mma<Tile<float>, single_products<float>>(args, stream)
+           : args->dtype == FLOAT64
+               ? launch_mma<Tile<double>, single_products<double>>(args, stream)
                : launch_mma<Tile<__nv_bfloat16>, single_products<__nv_bfloat16>>(args, stream);
 }

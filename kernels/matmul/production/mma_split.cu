@@ -40,6 +40,7 @@ class split_products
     }
 
   public:
+    using Sum = float;
     static constexpr int DEPTH = 16;        // of k, in a step: two fragments
     static constexpr int STEPS_AT_ONCE = 1; // there are no registers for more
     static constexpr int FLUSH = 2048;      // of k in a sum; c holds several, and rounding errors grow more slowly
