@@ -52,9 +52,9 @@ static void access_range(struct tracer *t, struct access now, uint32_t epoch, ui
         return;
     if ((address | bytes) % 4)
         shadow_refine(t, region);
-    now.size = 1u << region->shift;
     for (size_t at = 0; at < bytes; at += now.size) {
         now.address = address + at;
+        now.size = now.address % 4 || bytes - at < 4 ? 1 : 4;
         shadow_copy_access(t, region, &now, epoch);
     }
 }

@@ -333,10 +333,10 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
         t->threads[now->thread].plain_since = true;
     if (now->size < 4)
         shadow_refine(t, region);
+    if (region->global)
+        lock_stripe(stripe); /* its cells are replaced when another worker refines it */
     if (region->global && t->trace->earlier)
         early_check(t, now);
-    if (region->global)
-        lock_stripe(stripe);
     at = (now->address - region->start) >> region->shift;
     end = (now->address - region->start + now->size + (UINT32_C(1) << region->shift) - 1) >> region->shift;
     for (; at < end; at++)
@@ -562,20 +562,13 @@ void shadow_operand_access(struct tracer *t, struct region *region, const struct
     add_use(t, cell, origins, UINT32_C(1) << reads.thread % LANES, &reads);
 }
 
-void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)
+static void copy_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now,
+                      uint32_t epoch)
 {
-    const size_t at = (now->address - region->start) >> region->shift;
-    const unsigned stripe = (unsigned)(now->address >> 6) % STRIPES;
-    struct cell *cell = &region->cells[at];
-    struct origins *origins = &region->origins[at];
     struct access copy = *now;
 
     copy.thread += COPIES;
     copy.epoch = epoch;
-    if (region->global && t->trace->earlier)
-        early_check(t, now);
-    if (region->global)
-        lock_stripe(stripe);
     check_proxies(t, cell, origins, now);
     if (cell->epoch && (cell->thread != now->thread || origins->store.block != now->block))
         check_store(t, cell, origins, now);
@@ -593,6 +586,19 @@ void shadow_copy_access(struct tracer *t, struct region *region, const struct ac
         origins->store = make_origin(&copy);
         *cell = (struct cell){.epoch = epoch, .thread = (uint16_t)copy.thread, .written = true};
     }
+}
+
+void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)
+{
+    const uintptr_t offset = now->address - region->start;
+    const unsigned stripe = (unsigned)(now->address >> 6) % STRIPES;
+
+    if (region->global)
+        lock_stripe(stripe); /* its cells are replaced when another worker refines it */
+    if (region->global && t->trace->earlier)
+        early_check(t, now);
+    for (size_t at = offset >> region->shift; at << region->shift < offset + now->size; at++)
+        copy_cell(t, &region->cells[at], &region->origins[at], now, epoch);
     if (region->global)
         unlock_stripe(stripe);
 }

@@ -129,8 +129,9 @@ void early_check(struct tracer *t, const struct access *now);
 
 /* A thread's position in the kernel. */
 uint32_t shadow_position(const struct tracer *t, unsigned thread);
-/* Checks an access of a bulk copy to one cell as one of the thread that starts it, and records it as the copy's,
- * in this epoch. */
+
+/* Checks an access of a bulk copy to a word or a byte as one of the thread that starts it, and records it as the
+ * copy's, in this epoch. */
 void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch);
 
 #endif

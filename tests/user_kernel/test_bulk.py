@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from tiers import times
 from together import together
 
 import smemkit
@@ -506,3 +507,31 @@ def test_dynamic_memory_fits_each_swizzle():
         y = np.zeros(1, np.uint64)
         kernel(text)[1, 1, shared_bytes](y)
         assert y[0] % 1024 == 0
+
+
+SHARED_BUFFER = """
+#include "ptx/cp_async_bulk.cuh"
+#include "ptx/mbarrier.cuh"
+__global__ void both(char *x)
+{
+    __shared__ alignas(128) char s[8192];
+    __shared__ uint64_t full;
+    if (blockIdx.x % 2) { // the checker now notes accesses to x byte by byte
+        x[8 * 8192 + blockIdx.x] = 1;
+        return;
+    }
+    ptx::mbarrier_init(&full, 1);
+    for (int i = 0; i < 8; i++) {
+        ptx::mbarrier_arrive_expect_tx(&full, 8192);
+        ptx::cp_async_bulk_load(s, x + i * 8192, 8192, &full);
+        while (!ptx::mbarrier_test_wait_parity(&full, i & 1)) {}
+    }
+}
+"""
+
+
+def test_bytes_are_stored_in_a_buffer_that_another_block_copies():
+    """The checker refines its records of the buffer while another worker uses them."""
+    both = smemkit.Kernel(SHARED_BUFFER, options=[f"-I{COMMON}"])
+    for _ in range(times(20, 3)):
+        assert smemkit.check(both[4, 1], np.zeros(9 * 8192, np.int8)).ok
