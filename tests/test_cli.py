@@ -1,6 +1,7 @@
 """The command line: its output, files and exit status; and that it checks what it measures."""
 
 import json
+import sys
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from cases import ROOT, run_python
 import smemkit
 from smemkit import demo, ops
 from smemkit.__main__ import main
+from smemkit.bench import suites
 from smemkit.bench.rows import Row
 from smemkit.bench.suites import SIZES, Run
 
@@ -81,6 +83,7 @@ def test_demo(device, capsys):
 
 
 @pytest.mark.parametrize(("op", "fault"), [("matmul", 0), ("sum", np.nan), ("transpose", np.nan), ("reverse", 0)])
+@pytest.mark.covering(most=2)
 def test_demo_finds_a_wrong_result(capsys, monkeypatch, op, fault):
     right = getattr(ops, op)
     monkeypatch.setattr(ops, op, lambda *args, **kw: right(*args, **kw) * fault)
@@ -113,7 +116,22 @@ def test_demo_fails_if_the_checker_finds_nothing(capsys, monkeypatch):
     assert main(["demo", "--device", "cpu"]) == 1
 
 
-def test_bench(tmp_path, capsys):
+def measure_shortly(measure, *args, max_seconds, **work):
+    return measure(*args, max_seconds=0.01, **work)
+
+
+def small_executor_suite(run):
+    """The executor's suite with small cases."""
+    cases = (("matmul", [20, 20, 20], "tiled"), ("reduce", [1000], "tree"), ("transpose", [32, 32], "padded"))
+    for op, shape, kernel in cases:
+        yield op, partial(run.executor_row, Row("executor", op, "small", shape=shape, kernel=kernel), {})
+
+
+@pytest.mark.parametrize("small", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_bench(tmp_path, capsys, monkeypatch, small):
+    if small:
+        monkeypatch.setattr(Run, "executor", small_executor_suite)
+        monkeypatch.setattr(suites, "measure_host", partial(measure_shortly, suites.measure_host))
     path = tmp_path / "new" / "report.json"
     assert main(["bench", "executor", "--quick", "--device", "cpu", "--json", str(path)]) == 0
     report = json.loads(path.read_text())
@@ -155,17 +173,12 @@ def test_ladder(tmp_path, capsys, op, n, shape):
     assert json.loads(capsys.readouterr().out)["schema"] == "smemkit.ladder"
 
 
-def test_ladder_plot(tmp_path, capsys):
+def test_ladder_plot(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sys.modules["smemkit.ladder"], "SECONDS", 0.001)
     path = tmp_path / "ladder.png"
     assert main(["ladder", "matmul", "--n", "20,30,40", "--device", "cpu", "--plot", str(path)]) == 0
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def small_executor_suite(run):
-    """The executor's suite with two small cases."""
-    for op, shape, kernel in (("reduce", [1000], "tree"), ("transpose", [32, 32], "padded")):
-        yield op, partial(run.executor_row, Row("executor", op, "small", shape=shape, kernel=kernel), {})
 
 
 def test_bench_plot(tmp_path, monkeypatch):
@@ -184,7 +197,7 @@ def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
     path = tmp_path / "report.json"
     assert main(["bench", "executor", "--quick", "--device", "cpu", "--json", str(path)]) == 1
     report = json.loads(path.read_text())
-    assert [row["op"] for row in report["rows"]] == ["reduce"]
+    assert [row["op"] for row in report["rows"]] == ["matmul", "reduce"]
     (failure,) = report["environment"]["failures"]
     assert failure.startswith("transpose: ArithmeticError: relative error")
     assert "1 failed" in capsys.readouterr().err

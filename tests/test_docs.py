@@ -16,7 +16,14 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("name", MODULES)
+LONG = {  # these examples measure or compile; other tests make such calls, too
+    *("smemkit.ladder", "smemkit.measure.benchmarks", "smemkit.user_kernel.chain", "smemkit.ci.support"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODULES]
+)
 @pytest.mark.covering(1)
 def test_examples(name):
     module = importlib.import_module(name)

@@ -53,16 +53,16 @@ def devices(config):
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the options in this hook, too
 def pytest_cmdline_main(config):
-    """Tests on a GPU go to one process, because they share its memory (`GpuGroup`). Without a GPU, processes that run
-    out of tests take some of another's, which costs less per test than to send each to a process by itself."""
+    """Tests on a GPU go to one process, because they share its memory (`GpuGroup`). Without a GPU, processes that
+    run out of tests take some of another's, which costs less per test than to send each to a process by itself."""
     if config.getoption("dist", "no") == "no" and config.getoption("numprocesses", None):
         config.option.dist = "worksteal" if devices(config) == ["cpu"] else "loadgroup"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collects the tests without garbage collections: 27 000 objects of tests that live to the end would be scanned
-    again and again, which takes half of the time."""
+    """Collects the tests without garbage collections: 27 000 tests that live to the end would be scanned again and
+    again, which takes half of the time."""
     gc.disable()
     try:
         return (yield)

@@ -21,6 +21,7 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core, arrays
@@ -323,7 +324,7 @@ def test_indices(device, index):
     assert_array_equal(view.numpy(), np.asarray(expected), strict=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(300, 150), deadline=None)
 @hypothesis.given(st.data())
 def test_random_indices(data):
     x = data.draw(hnp.arrays(np.int32, hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=6)))

@@ -27,6 +27,7 @@ from cases import expect_launches, on, run_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -241,7 +242,7 @@ def expected_elements(shape, strides):
     return None if address + 4 * low >= 0 and address + 4 * high < 2**64 else False
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=times(400, 150), deadline=None)
 @given(st.lists(st.tuples(SIZES, STEPS), max_size=4), st.booleans())
 def test_any_shape_and_strides(dimensions, versioned):
     shape, strides = [length for length, _ in dimensions], [step for _, step in dimensions]
@@ -413,9 +414,9 @@ def test_conjugate_and_negative_bits():
     complexes = np.ones((3, 4), np.complex64)
     needs = exchanging_class(requires_grad=True)(versioned=True)
     conjugate = exchanging_class(is_conj=lambda self: True)(complexes, versioned=True)
-    for exporter, times in ((needs, 0), (conjugate, 1)):  # __dlpack__ decides
+    for exporter, asked in ((needs, 0), (conjugate, 1)):  # __dlpack__ decides
         smemkit.sum(exporter, device="cpu")
-        assert (exporter.given, exporter.deleted, len(exporter.asked)) == (times, times + 1, 1)
+        assert (exporter.given, exporter.deleted, len(exporter.asked)) == (asked, asked + 1, 1)
     negative = exchanging_class(is_neg=lambda self: True)(versioned=True)
     with (
         expect_launches(0),
@@ -534,7 +535,7 @@ def test_exceptions_of_lookups_propagate():
 
     silent = OnlyTheExchangeApiIsMissing("Silent", (), {})()
     for call in (smemkit.sum, smemkit.from_dlpack):
-        with expect_launches(0), pytest.raises(LookupError, match="^'__dlpack__'$|^__dlpack__$"):
+        with expect_launches(0), pytest.raises(LookupError, match="__dlpack__"):
             call(silent)
         with expect_launches(0), pytest.raises(LookupError, match="__index__"):
             call(FakeDLPackObject((Number(), 0)))
@@ -854,6 +855,7 @@ def test_unconsumed_capsule_is_released(versioned):
 
 
 @pytest.mark.parametrize("keep", ["capsule", "taken", "array"])
+@pytest.mark.covering(most=2)
 def test_interpreter_exits_with_exported_arrays(keep):
     lines = {
         "capsule": "builtins.kept = x.__dlpack__()",

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 from rich.console import Console
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -90,6 +91,7 @@ def test_a_matmul_is_checked_to_the_last_row():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "float64"])
+@pytest.mark.covering(most=3)
 def test_random_values_fill_their_range(dtype):
     x = random((3, 1 << 21), dtype)  # more than one thread fills
     assert x.dtype == dtype
@@ -275,9 +277,10 @@ def test_every_production_kernel_is_measured_in_every_dtype(run, monkeypatch, op
     monkeypatch.setattr(by_name, "SECONDS", 1e-4)
     production = [row for row in smemkit.kernels(op) if row.role == "production"]
     assert list(by_name.PROBLEMS[op]) == [row.name for row in production]
-    rows = [case() for _, case in by_name.cases(smemkit.Device("cpu"), production)]
+    some = times(production, production[::4]) if op == "matmul" else production
+    rows = [case() for _, case in by_name.cases(smemkit.Device("cpu"), some)]
     dtypes = planner.DTYPES["transpose"] if op == "transpose" else production[0].dtypes
-    for info in production:
+    for info in some:
         measured_dtypes = [row.dtype for row in rows if row.kernel == info.name]
         assert measured_dtypes == [dtype for dtype in info.dtypes if dtype in dtypes]
     for row in rows:
@@ -436,8 +439,9 @@ def test_a_peer_that_refuses_a_capture_is_measured_eagerly(run, monkeypatch):
 
 
 def test_suite_durations_are_reported(run, capsys):
-    run.measure(["call"])
-    assert "call: 4 rows in " in capsys.readouterr().err
+    rows = run.measure(["transpose"])
+    assert rows
+    assert f"transpose: {len(rows)} rows in " in capsys.readouterr().err
 
 
 # ---- the policy compared with every kernel ----------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases import integers, on, poison, run_python
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -137,8 +138,8 @@ for name, call in calls.items():
             except ValueError:
                 pass
             except SystemError as error:
-                # CPython 3.11 may lose an exception for which it cannot make a frame, and then, with `count` 2, cannot
-                # make this text. If a C function loses one, the text names the function
+                # CPython 3.11 may lose an exception for which it cannot make a frame, and then, with `count` 2,
+                # cannot make this text. If a C function loses one, the text names the function
                 if str(error) not in ("error return without exception set", "" if count == 2 else None):
                     raise
                 failed = True
@@ -208,7 +209,7 @@ def test_ten_thousand_calls_leak_nothing(device):
     for call in rounds * 20:
         call()
     references, allocations, blocks, bytes_before = state()
-    for _ in range(-(-10_000 // len(rounds))):
+    for _ in range(-(-times(10_000, 5000) // len(rounds))):
         for call in rounds:
             call()
     references_after, allocations_after, blocks_after, bytes_after = state()

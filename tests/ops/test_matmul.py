@@ -8,6 +8,7 @@ import pytest
 from calls import TF32_KERNELS
 from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, on, parts_of, poison
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -46,18 +47,17 @@ def within_bound(result, a, b, precision="highest"):
 
 
 @each_kernel("matmul")
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_small_integers_are_exact(device, kernel, shape):
-    m, k, n = shape
-    a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
-    result = product(kernel, device, a, b)
-    assert_array_equal(result, a.astype(int) @ b.astype(int))
-    assert result.dtype == kernel.dtype
+def test_small_integers_are_exact(device, kernel):
+    for m, k, n in SHAPES:
+        a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
+        result = product(kernel, device, a, b)
+        assert_array_equal(result, a.astype(int) @ b.astype(int), err_msg=f"{m}, {k}, {n}")
+        assert result.dtype == kernel.dtype
 
 
 def exact(a, b):
-    """The exact product of small integers, computed in int64, or in complex128 for complex operands."""
-    wide = np.complex128 if a.dtype.kind == "c" else np.int64
+    """The exact product of small integers, computed in int64, complex128 or float64, which is fastest."""
+    wide = {"c": np.complex128, "i": np.int64, "u": np.int64, "b": np.int64}.get(a.dtype.kind, np.float64)
     return (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
 
 
@@ -263,18 +263,24 @@ def test_the_same_bits_on_every_run(device):
         assert_array_equal(smemkit.matmul(a, b, device=device), first)
 
 
+@pytest.mark.parametrize("offset", [1, 2, 3])
 @pytest.mark.parametrize(
-    "shape", [(67, 301, 68), (5, 1024, 1), (1, 1024, 7), (129, 2100, 130), (9, 33, 9)], ids=str
+    "shape",
+    [
+        *((67, 301, 68), (5, 1024, 1), (1, 1024, 7), (33, 2100, 34), (9, 33, 9)),
+        pytest.param((129, 2100, 130), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", [None, "simt", "matvec", "wgmma_split"])
-def test_the_same_bits_however_memory_is_aligned(device, name, shape):
+@pytest.mark.covering
+def test_the_same_bits_however_memory_is_aligned(device, name, shape, offset):
     m, k, n = shape
     a, b = (np.random.default_rng(m).standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n)))
     first = smemkit.matmul(on(device, a), on(device, b), kernel=name).numpy()
-    for offset in 1, 2, 3:
-        moved = [on(device, np.concatenate([np.zeros(offset, x.dtype), x.ravel()]))[offset:] for x in (a, b)]
-        x, y = (array.reshape(shape) for array, shape in zip(moved, (a.shape, b.shape), strict=True))
-        assert_array_equal(smemkit.matmul(x, y, kernel=name).numpy(), first)
+    moved = [on(device, np.concatenate([np.zeros(offset, x.dtype), x.ravel()]))[offset:] for x in (a, b)]
+    x, y = (array.reshape(shape) for array, shape in zip(moved, (a.shape, b.shape), strict=True))
+    assert_array_equal(smemkit.matmul(x, y, kernel=name).numpy(), first)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -307,29 +313,40 @@ def test_every_production_kernel_is_measured_by_name():
 
 # ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
 
-NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 3}  # few dtypes
+NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 4}  # few dtypes
 BLOCK_KERNELS = [*NARROW, "simt", "simt_large"]
 PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
 # m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
 # bytes and not
 BLOCK_TILES = [
-    *((1, 1, 1), (63, 15, 127), (64, 16, 128), (65, 17, 129), (127, 8, 128), (129, 33, 130), (128, 128, 128)),
-    *((2, 300, 3), (131, 4, 132), (257, 37, 131), (130, 20, 260), (5, 47, 4), (66, 328, 136)),
+    *((1, 1, 1), (63, 15, 127), (64, 16, 128), (65, 17, 129), (127, 8, 128), (129, 33, 130), (2, 300, 3)),
+    *((131, 4, 132), (5, 47, 4)),
 ]
+LARGE_TILES = [(128, 128, 128), (257, 37, 131), (130, 20, 260), (66, 328, 136)]
+LARGE_BY_DEFAULT = {"mma", "wgmma", "wgmma_small", "wgmma_large", "simt", "pipelined_small", "vectorized"}
 
 
 def usual_dtype(name):
-    return NARROW.get(name, ("float32",))[-1]
+    dtypes = NARROW.get(name, ("float32",))
+    return "float32" if "float32" in dtypes else dtypes[-1]
 
 
-@pytest.mark.parametrize("shape", BLOCK_TILES, ids=str)
-@pytest.mark.parametrize("name", BLOCK_KERNELS)
-def test_every_block_tile_guards_its_edges(device, name, shape):
-    (m, k, n), dtype = shape, usual_dtype(name)
-    a, b = integers((m, k), dtype), integers((k, n), dtype, seed=1)
-    out = poison((m, n), dtype)
-    smemkit.matmul(a, b, kernel=name, out=out, device=device)
-    assert_array_equal(out, exact(a, b))
+def edge_cases():
+    """Yields (name, dtype, shapes). By default the kernels that take long multiply no large tiles."""
+    doubles = [(name, "float64") for name, dtypes in NARROW.items() if len(dtypes) > 1 and "float64" in dtypes]
+    for name, dtype in [*((name, usual_dtype(name)) for name in BLOCK_KERNELS), *doubles]:
+        yield pytest.param(name, dtype, BLOCK_TILES, id=f"{name}-{dtype}")
+        marks = () if name in LARGE_BY_DEFAULT else pytest.mark.slow
+        yield pytest.param(name, dtype, LARGE_TILES, marks=marks, id=f"{name}-{dtype}-large")
+
+
+@pytest.mark.parametrize(("name", "dtype", "shapes"), [*edge_cases()])
+def test_every_block_tile_guards_its_edges(device, name, dtype, shapes):
+    for m, k, n in shapes:
+        a, b = integers((m, k), dtype), integers((k, n), dtype, seed=1)
+        out = poison((m, n), dtype)
+        smemkit.matmul(a, b, kernel=name, out=out, device=device)
+        assert_array_equal(out, exact(a, b), err_msg=f"{m}, {k}, {n}")
 
 
 @pytest.mark.parametrize("name", BLOCK_KERNELS)
@@ -339,55 +356,67 @@ def test_block_tiles_multiply_batches(device, name):
     assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
 
 
-@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
-@pytest.mark.parametrize("name", sorted({*BLOCK_KERNELS, *PRODUCTION}))
-@pytest.mark.covering(1, most=6)
-def test_kernels_of_all_tiles_have_no_fault(name, schedule):
-    shapes = [(65, 20, 68), (3, 33, 4)]
+def checked_shapes(name):
+    """m, k, n that the checker runs a kernel on."""
     if name == "matvec":  # for a large A, and with rows by whole blocks
-        shapes = [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
+        return [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
     if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
-        shapes = [(65, 200, 72), (3, 333, 5)]
-    if name.startswith("wgmma"):  # more pairs of tiles than stages
-        shapes = [(66, 328, 136), (3, 333, 5)]
-    for m, k, n in shapes:
-        a, b = integers((m, k), usual_dtype(name)), integers((k, n), usual_dtype(name), seed=1)
-        for order in ("C", "F") if name in PRODUCTION else "C":
-            operands = np.array(a, order=order), np.array(b, order=order)
-            report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
-            assert report.ok, report
+        return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
+    if name == "wgmma_small":  # the last: more pairs of tiles than its stages
+        return [(66, 328, 136), (3, 333, 5), (3, 584, 8)]
+    if name.startswith("wgmma"):  # more pairs of tiles than stages; the last: one pair
+        return [(66, 328, 136), (3, 333, 5), (3, 33, 5)]
+    return [(65, 20, 68), (3, 33, 4)]
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        *(
-            (name, "float32")
-            for name in ("vectorized", "warp_tile", "pipelined", "mma_large", "mma_small", "mma_split")
-        ),
-        *((name, "float32") for name in ("wgmma_single", "wgmma_split", "wgmma_split_small")),
-        *(
-            (name, "float16")
-            for name in (
-                "mma",
-                "wgmma",
-                "wgmma_specialized",
-                "mma_large",
-                "mma_small",
-                "wgmma_large",
-                "wgmma_small",
-            )
-        ),
-    ],
-)
-@pytest.mark.parametrize("order", ["C", "F"])
+CHECKED = {  # what the checker runs by default: a kernel of each kind, on small shapes that notice its mutants
+    **{name: [(65, 20, 68)] for name in ("thread_row", "pipelined", "simt", "tiny")},
+    **{
+        "pipelined_small": [(3, 33, 4)],
+        "mma_small": [(3, 333, 5), (3, 200, 8)],
+        "matvec": checked_shapes("matvec"),
+    },
+    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)]},
+}
+
+
+def checked_cases():
+    """Yields (name, m, k, n, order) of each call that the checker runs."""
+    for name in sorted({*BLOCK_KERNELS, *PRODUCTION}):
+        for shape, order in product_of(checked_shapes(name), "CF" if name in PRODUCTION else "C"):
+            quick = order == "C" and shape in CHECKED.get(name, ())
+            case = (name, *shape, order)
+            yield pytest.param(case, marks=() if quick else pytest.mark.slow, id="-".join(map(str, case)))
+
+
+@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
+@pytest.mark.parametrize("case", [*checked_cases()])
+@pytest.mark.covering(1)
+def test_kernels_of_all_tiles_have_no_fault(case, schedule):
+    name, m, k, n, order = case
+    operands = integers((m, k), usual_dtype(name)), integers((k, n), usual_dtype(name), seed=1)
+    operands = [np.array(x, order=order) for x in operands]
+    report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
+    assert report.ok, report
+
+
+def bank_cases():
+    """Yields (name, dtype, order) of kernels without bank conflicts; by default of one of each kind."""
+    quick = {"warp_tile", "pipelined", "mma", "mma_small", "wgmma_small"}
+    rungs = ("vectorized", "warp_tile", "pipelined")
+    mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
+    halves = ("mma", "wgmma", "wgmma_specialized", *mma, "wgmma_large", "wgmma_small")
+    for dtype, names in ("float32", (*rungs, *mma, *splits)), ("float16", halves), ("float64", mma):
+        for name, order in product_of(names, "CF"):
+            if order == "C" or name in PRODUCTION:  # a rung takes arrays in C order
+                marks = () if name in quick else pytest.mark.slow
+                yield pytest.param(name, dtype, order, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "dtype", "order"), [*bank_cases()])
 def test_rungs_from_vectorized_on_have_no_bank_conflicts(name, dtype, order):
     a, b = integers((128, 48), dtype), integers((48, 128), dtype, seed=1)
-    if order == "F":
-        if name not in PRODUCTION:
-            pytest.skip("a rung takes arrays in C order")
-        a, b = np.asfortranarray(a), np.asfortranarray(b)
-    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    report = smemkit.check(smemkit.matmul, *(np.array(x, order=order) for x in (a, b)), kernel=name, blocks="all")
     shared = [line for line in report.lines if line.space == "shared"]
     assert shared
     assert not any(line.conflicts for line in shared), report
@@ -403,12 +432,14 @@ def test_production_reads_16_bytes_in_two_wavefronts(name):
 
 
 SMALL = {"narrow": (1500, 8, 36), "wide": (700, 36, 36)}  # (batch, m, k): more tiles than blocks run at once
+BLOCKS = {"narrow": 11, "wide": 4}  # of a multiprocessor
 
 
 @pytest.mark.parametrize("tile", SMALL)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_block_multiplies_one_small_matrix_after_another(device, tile, order):
     batch, m, k = SMALL[tile]
+    batch = times(batch, min(batch, 3 * BLOCKS[tile] * smemkit.Device(device).multiprocessors + 1))
     a = integers((batch, m, k), np.float32)
     b = np.asarray(integers((batch, k, m), np.float32, seed=1), order=order)
     assert_array_equal(smemkit.matmul(a, b, kernel="pipelined_batch", device=device), exact(a, b))
@@ -589,8 +620,9 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
 @pytest.mark.parametrize(
     "name",
     [
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("simt", "simt_large", "pipelined_large")),
-        *("pipelined_small", "matvec"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("simt", "simt_large", "pipelined_large")),
+        pytest.param("pipelined_small", marks=pytest.mark.slow),
+        "matvec",
     ],
 )
 def test_slices_of_a_long_k_have_no_fault(name):

@@ -263,6 +263,7 @@ def operand_without_rounding(kernel, shape):
 
 
 @each_kernel("matmul", dtypes=FLOATS + COMPLEX)
+@pytest.mark.covering(1)
 def test_the_identity_changes_no_bit(device, kernel):
     for shape in (1, 1), (7, 5), (33, 31), (65, 67):
         x = operand_without_rounding(kernel, shape)

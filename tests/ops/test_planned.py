@@ -93,7 +93,7 @@ def exact(op, x, axis):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
-@pytest.mark.covering(1, most=8)
+@pytest.mark.covering(1, most=6)
 def test_shapes_around_thresholds(device, kernel, dtype, shape, axis):
     x = integers(shape, dtype, seed=math.prod(shape))
     array = on(device, x)
@@ -218,9 +218,9 @@ def test_variances_far_from_zero(device, axis):
     rng = np.random.default_rng(7)
     for offset, dtype in ((1e6, "float64"), (1e9, "float64"), (1000, "float32"), (1 << 40, "int64")):
         x = (offset + 100 * rng.standard_normal(20_000)).astype(dtype)
-        values = [Fraction(float(v)) for v in x]
-        mean = sum(values) / len(values)
-        expected = float(sum((v - mean) ** 2 for v in values) / len(values))
+        values = x.astype(np.float64) - offset  # exact, and small
+        mean = math.fsum(values) / len(values)
+        expected = math.fsum((values - mean) ** 2) / len(values)
         result = smemkit.var(on(device, x.reshape(1, -1) if axis else x.reshape(-1, 1)), axis).numpy()
         rounding = 2.0**-24 if dtype == "float32" else 1e-14
         np.testing.assert_allclose(result, expected, rtol=2 * rounding + 2.0**-53 * offset / 100)
@@ -324,14 +324,20 @@ def test_strided_whole_columns_are_not_copied(device, width):
     assert_array_equal(smemkit.max(view, 0).numpy(), memory[:, :width].max(0))
 
 
-def test_long_whole_columns(device):
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [("min", "float64"), *(pytest.param(op, "int8", marks=pytest.mark.slow) for op in ("min", "sum"))],
+)
+def test_long_whole_columns(device, op, dtype):
     """Long columns take smaller blocks, and so more of them."""
-    x = np.resize(integers(1009 * 811, "int8"), (513, 811_008))
+    width, shift = 811_008 // np.dtype(dtype).itemsize, 1009
+    memory = integers(width + 512 * shift, dtype)
+    overlapping = np.lib.stride_tricks.as_strided(memory, (513, width), (shift * memory.itemsize, memory.itemsize))
+    x = overlapping.copy()
     array = on(device, x)
-    for op in times(("min", "sum"), ("sum",)):
-        with expect_launches(1):
-            result = smemkit.reduce(array, op, 0)
-        assert_array_equal(result.numpy(), getattr(np, op)(x, 0))
+    with expect_launches(1):
+        result = smemkit.reduce(array, op, 0)
+    assert_array_equal(result.numpy(), getattr(np, op)(x, 0))
 
 
 @pytest.mark.parametrize(
@@ -348,7 +354,7 @@ def test_long_whole_columns(device):
 def test_repeated_inter_block_reductions(device, op, dtype, n):
     """As many blocks as fit on a GPU at once, or more, with states of one or several words. Launches on two arrays
     alternate without a pause, so that stale partial results of one would show in the other."""
-    n = n if device != "cpu" else n // 50
+    n = n if device != "cpu" else n // (50 if n < 5_000_000 else times(50, 250))
     hosts = integers((n,), dtype), integers((n,), dtype, seed=1) + np.ones(1, dtype)
     hosts[0][n // 2], hosts[1][n - 5] = 100, 50  # the maxima are not in the first block
     arrays = [on(device, host) for host in hosts]
@@ -468,14 +474,14 @@ each_element_size = pytest.mark.parametrize(
 
 @each_element_size
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8])
-@pytest.mark.covering(1)
+@pytest.mark.covering(1, most=5)
 def test_shortest_rows_at_any_address(device, dtype, n):
     assert_address_independent(device, (70_003, n), dtype, 1, 1)
 
 
 @each_element_size
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
-@pytest.mark.covering(1, most=3)
+@pytest.mark.covering(1, most=2)
 def test_few_rows_at_any_address(device, dtype, rows):
     """Two matrices with so many columns that five rows take the kernel for whole columns."""
     width = 26_000 * 16 // np.dtype(dtype).itemsize
@@ -497,7 +503,7 @@ def test_vectorized_results_in_parts_and_with_initial(device, shape, axis):
 @pytest.mark.parametrize(
     ("shape", "axis"), [((30_000,), 0), ((900, 21), 1), ((4000, 21), 1), ((9000, 3), 0), ((50, 300), 0)], ids=str
 )
-@pytest.mark.covering(1)
+@pytest.mark.covering(1, most=4)
 def test_other_operations_pass_the_checker(op, shape, axis):
     for dtype, kernel in itertools.product(("int8", "float64"), (None, "columns") if axis == 0 else (None,)):
         report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis, kernel=kernel)

@@ -127,6 +127,7 @@ def test_every_variant_of_other_dtypes(device, kernel, op):
 
 @each_variant("reduce")
 @pytest.mark.parametrize("op", OPS)
+@pytest.mark.covering
 def test_every_variant_guards_its_edges(device, kernel, op):
     block = kernel.options[0][1]
     for n in (1, block - 1, block, block + 1, 3 * block + 1, min(block**2, 65_536) + 1):

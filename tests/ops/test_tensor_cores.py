@@ -109,7 +109,7 @@ def error(result, a, b):
     return np.linalg.norm(result - exact) / np.linalg.norm(exact)
 
 
-@pytest.mark.parametrize("k", [64, 1024, 8192])
+@pytest.mark.parametrize("k", [64, 1024, pytest.param(8192, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("values", OPERANDS)
 @pytest.mark.parametrize("kernel", MODELS)
 def test_products_on_tensor_cores_are_as_accurate_as_those_of_float32(kernel, values, k):
@@ -144,17 +144,34 @@ def test_the_kernel_adds_several_sums():
     assert error(smemkit.matmul(a, b, kernel="mma_split", device="cpu"), a, b) < 2.5 * 2.0**-24
 
 
-@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 3.4e38, 1e-38, 1e-45])
-@pytest.mark.parametrize("kernel", [*MODELS, "wgmma_split_small"])
-@pytest.mark.covering(1, most=5)
-def test_numbers_beyond_the_parts_are_multiplied_as_float32(kernel, special):
+EACH_SPECIAL = pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 3.4e38, 1e-38, 1e-45])
+EACH_SPLIT = pytest.mark.parametrize("kernel", [*MODELS, "wgmma_split_small"])
+
+
+def special_operands(special):
+    """Operands with this number in one tile."""
     a, b = integers((130, 40), np.float32), integers((40, 135), np.float32, seed=1)
     b[b == 0] = 1  # infinity times 0 is NaN everywhere
     a[3, 5], b[7, 134] = special, special
+    return a, b
+
+
+@EACH_SPECIAL
+@EACH_SPLIT
+@pytest.mark.covering(1)
+def test_numbers_beyond_the_parts_are_multiplied_as_float32(kernel, special):
+    a, b = special_operands(special)
     with np.errstate(invalid="ignore", over="ignore"):
         plain = smemkit.matmul(a, b, kernel="simt", device="cpu")
         result = smemkit.matmul(a, b, kernel=kernel, device="cpu")
     np.testing.assert_array_equal(result, plain)
+
+
+@EACH_SPECIAL
+@EACH_SPLIT
+@pytest.mark.covering(most=1)
+def test_products_of_numbers_beyond_the_parts_have_no_fault(kernel, special):
+    a, b = special_operands(special)
     assert not smemkit.check(smemkit.matmul, a, b, kernel=kernel, blocks="all").faults
 
 

@@ -140,7 +140,7 @@ def test_each_row_is_reduced(device, kernel):
 
 
 @pytest.mark.parametrize("kernel", RUNGS)
-@pytest.mark.covering(most=2)
+@pytest.mark.covering(most=1)
 def test_grids_of_many_rows(device, kernel):
     x = integers((65_537, 3), np.int32)
     with expect_launches(1):

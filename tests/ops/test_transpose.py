@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from cases import DTYPES, each_kernel, each_variant, expect_launches, numbered, on, poison
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from tiers import times
@@ -80,6 +80,7 @@ def test_every_element_is_moved_correctly(device, kernel, shape):
 
 
 @each_kernel("transpose", dtypes=SIZES)
+@pytest.mark.covering(1)
 def test_vectors_and_their_edges(device, kernel):
     for shape in EDGE_SHAPES:
         x = scrambled(shape, kernel.dtype)
@@ -205,6 +206,7 @@ def framed(shape, dtype, left, right):
 
 
 @each_kernel("transpose", dtypes=SIZES)
+@pytest.mark.covering(1)
 def test_strided_views_and_strided_out(device, kernel):
     for shape in (5, 7), (33, 130), (200, 20), (3, 40, 35):
         for left, right in (0, 3), (3, 2), (16, 16):
@@ -244,6 +246,7 @@ def test_rows_at_any_offset_in_a_sector(device, dtype, rows):
     ],
     ids=str,
 )
+@pytest.mark.covering(1)
 def test_rows_of_odd_lengths_are_read_by_sectors(device, dtype, shape, past):
     """Arrays so large that tiles are loaded by aligned sectors; x and out begin and end anywhere in a sector."""
     axes = (1, 0) if len(shape) == 2 else (0, 2, 1)
@@ -306,6 +309,7 @@ LAST_AXIS_FIXED = [  # shape of x, for axes 1, 0, 2
 
 
 @each_kernel("transpose", dtypes=SIZES)
+@pytest.mark.covering(1)
 def test_segments_are_copied_as_segments(device, kernel):
     for shape in LAST_AXIS_FIXED:
         x = scrambled(shape, kernel.dtype)
@@ -441,6 +445,7 @@ def permutations(draw):
 
 
 @pytest.mark.parametrize("kernel", [None, "tiles", "segments", "narrow", "small", "boxes"])
+@settings(max_examples=times(100, 50))
 @given(permutations(), st.sampled_from(SIZES))
 def test_random_permutations_of_views(kernel, case, dtype):
     shape, begin, axes = case
@@ -544,6 +549,7 @@ def test_odd_rows_are_read_by_whole_sectors(dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.covering(most=3)
 def test_odd_rows_add_traffic_only_at_their_edges(dtype):
     conflicts, moved, least = memory_traffic(np.zeros((383, 385), dtype), "tiles")
     assert conflicts < least // 20
