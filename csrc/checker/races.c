@@ -292,20 +292,6 @@ static uint32_t position_in_thread(const struct tracer *t, uint32_t position)
            (position < max_position ? position : max_position);
 }
 
-void shadow_refine(struct tracer *t, struct region *region)
-{
-    if (!region->shift)
-        return;
-    if (region->global)
-        for (unsigned i = 0; i < STRIPES; i++)
-            lock_stripe(i);
-    if (region->shift && !refine(t, region))
-        t->trace->observed.out_of_memory = true;
-    if (region->global)
-        for (unsigned i = 0; i < STRIPES; i++)
-            unlock_stripe(i);
-}
-
 /* Checks and records `now`, at a tagged address. */
 static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
 {

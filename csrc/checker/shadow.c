@@ -122,7 +122,7 @@ static struct extra_uses *copy_extra_uses(struct tracer *t, const struct extra_u
     return first;
 }
 
-bool refine(struct tracer *t, struct region *region)
+static bool refine(struct tracer *t, struct region *region)
 {
     struct region coarse = *region;
     const size_t words = (region->used + 3) / 4, bytes = cells_of(region, 0);
@@ -144,6 +144,20 @@ bool refine(struct tracer *t, struct region *region)
     }
     shadow_free(&coarse);
     return true;
+}
+
+void shadow_refine(struct tracer *t, struct region *region)
+{
+    if (!region->shift)
+        return;
+    if (region->global)
+        for (unsigned i = 0; i < STRIPES; i++)
+            lock_stripe(i);
+    if (region->shift && !refine(t, region))
+        t->trace->observed.out_of_memory = true;
+    if (region->global)
+        for (unsigned i = 0; i < STRIPES; i++)
+            unlock_stripe(i);
 }
 
 struct region *find_region(struct tracer *t, uintptr_t address)

@@ -93,12 +93,10 @@ struct extra_uses *take_extra_use(struct tracer *t);
 
 void release_extra_uses(struct tracer *t, struct origins *origins);
 
-/* As refine, under the locks that the region needs, if it still has cells of four bytes. */
+/* Gives a region a cell for each byte, if it still has cells of four bytes. */
 void shadow_refine(struct tracer *t, struct region *region);
 
 /* Replaces cells of four bytes by cells of one byte, for an access smaller than a word. */
-bool refine(struct tracer *t, struct region *region);
-
 struct region *find_region(struct tracer *t, uintptr_t address);
 
 /* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */

@@ -263,9 +263,16 @@ MUTANTS = [
     Mutant(
         "mma-production-swizzles-single-elements-as-chunks",
         "kernels/matmul/production/mma.cuh",
-        "(ALONG_K || V == 8 ? row : 2 * row) % 8",
+        "((ALONG_K && V > 2) || V == 8 ? row : 2 * row) % 8",
         "row % 8",
         "tests/ops/test_matmul.py -k bank_conflicts",
+    ),
+    Mutant(
+        "mma-production-repeats-half-of-k-in-float64",
+        "kernels/matmul/production/mma.cuh",
+        "BTile::element(b, column + j * 8 + side, depth + 4)",
+        "BTile::element(b, column + j * 8 + side, depth)",
+        "tests/ops/test_matmul.py -k edges",
     ),
     Mutant(
         "mma-production-truncates-to-tf32",
@@ -376,7 +383,7 @@ MUTANTS = [
     Mutant(
         "mma-production-has-no-swizzle",
         "kernels/matmul/production/mma.cuh",
-        "(chunk ^ (ALONG_K || V == 8 ? row : 2 * row) % 8)",
+        "(chunk ^ ((ALONG_K && V > 2) || V == 8 ? row : 2 * row) % 8)",
         "chunk",
         "tests/ops/test_matmul.py -k bank_conflicts",
     ),
