@@ -18,7 +18,7 @@ import smemkit
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_ahead(request):
-    """Compiles the kernels of all selected tests in parallel. An xdist worker that comes later finds them cached."""
+    """Compiles the kernels of all selected tests in parallel. An xdist worker that comes later has them."""
     calls = [getattr(item, "callspec", None) for item in request.session.items]
     cases = {call.params["case"] for call in calls if call and isinstance(call.params.get("case"), Case)}
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
