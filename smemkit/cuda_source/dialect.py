@@ -32,7 +32,6 @@ _NEEDS_HARDWARE = {
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
     r"\bthrust\s*::": "Thrust",
-    r"\bcurandStateMtgp32\w*": "MTGP32, whose parameters a host function of cuRAND prepares,",
     r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
 _NOTHING: Mapping[str, str] = {}

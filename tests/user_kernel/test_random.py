@@ -1,5 +1,5 @@
-"""curand_kernel.h: MRG32k3a, Sobol's sequences and distributions, by what the toolkit's own functions give on the
-host. tests/executor/random.cu has XORWOW and Philox.
+"""curand_kernel.h: MRG32k3a, MTGP32, Sobol's sequences and distributions, by what the toolkit's own functions give
+on the host. tests/executor/random.cu has XORWOW and Philox.
 """
 
 from functools import cache
@@ -165,14 +165,107 @@ def test_poissons_distribution_has_its_mean_and_its_variance(mean):
     assert abs(w.var() / mean - 1) < 5 * np.sqrt((2 + 1 / mean) / w.size)
 
 
-def test_what_needs_curands_host_functions_is_refused_by_name():
-    source = (
-        "#include <curand_kernel.h>\n__global__ void k(curandStateMtgp32 *s, float *x) { *x = curand_uniform(s); }"
+MTGP32 = """
+#include <curand_kernel.h>
+__global__ void draw(curandStateMtgp32_t *state, unsigned *w, float *f, double *d)
+{
+    const int t = threadIdx.x;
+    for (int i = 0; i < 5; i++)
+        w[i * 256 + t] = curand(state);
+    f[t] = curand_uniform(state);
+    f[256 + t] = curand_normal(state);
+    d[t] = curand_uniform_double(state);
+    d[256 + t] = curand_normal_double(state);
+    d[512 + t] = curand_log_normal(state, 1, 2);
+    w[5 * 256 + t] = curand_poisson(state, 3.5);
+}
+__global__ void single(curandStateMtgp32_t *state, float *f)
+{
+    f[threadIdx.x] = ONE;
+}
+"""
+
+
+STATE = np.dtype([("s", "u4", 1024), ("offset", "i4"), ("pIdx", "i4"), ("k", "u8")])
+
+
+def sums(one, two, four, eight):
+    """The exclusive ors of the words whose bits are set in 0, 1, … 15."""
+    words = np.zeros(16, np.uint32)
+    for i in range(16):
+        for bit, word in enumerate((one, two, four, eight)):
+            words[i] ^= word if i >> bit & 1 else 0
+    return words
+
+
+def mtgp32_state(seed):
+    """A state with the first of cuRAND's sets of parameters, and the parameters."""
+    sets, size = 200, 351
+    parameters = np.zeros(sets * (3 + 3 * 16) + 1, np.uint32)
+    position, table, temper, single, shift_1, shift_2 = np.split(
+        parameters[:-1], np.cumsum([sets, *3 * [16 * sets], sets])
     )
-    with pytest.raises(
-        smemkit.CompileError, match="MTGP32, whose parameters a host function of cuRAND prepares, is"
-    ):
-        smemkit.Kernel(source)
+    position[0], shift_1[0], shift_2[0], parameters[-1] = 88, 19, 5, 0xFFF80000
+    table[:16] = sums(0xABA4D62C, 0xBB076F87, 0x22000000, 0x000095BA)
+    temper[:16] = sums(0x06100000, 0x25D80000, 0x282C0000, 0x3302DE00)
+    single[:16] = temper[:16] >> 9 | 0x3F800000
+    parameters = smemkit.asarray(parameters, device="cpu")
+    words = [int(table[4]) ^ int(table[8]) << 16 & 0xFFFFFFFF]
+    fill = words[0] + (words[0] >> 16)
+    fill = (fill + (fill >> 8) & 0xFF) * 0x01010101
+    words = [seed, words[0], *(size - 2) * [fill]]
+    for i in range(1, size):
+        words[i] ^= 1812433253 * (words[i - 1] ^ words[i - 1] >> 30) + i & 0xFFFFFFFF
+    state = np.zeros(1, STATE)
+    state["s"][0, :size], state["k"] = words, np.from_dlpack(parameters).ctypes.data
+    return state, parameters
+
+
+def test_mtgp32_is_curands():
+    draw = smemkit.Kernel(MTGP32.replace("ONE", "curand_mtgp32_single(state)"))["draw"]
+    state, parameters = mtgp32_state(1235)  # the state points to the parameters
+    w, f, d = np.zeros((6, 256), np.uint32), np.zeros((2, 256), np.float32), np.zeros((3, 256))
+    draw[1, 256](state, w, f, d)
+    assert_array_equal(w[0, [0, 1, 17, 100, 255]], [2501053709, 1991185121, 2250575718, 4009033620, 695822533])
+    assert_array_equal(w[4, [0, 1, 17, 100, 255]], [814485849, 342379010, 2175080529, 581371315, 652861715])
+    assert_array_equal(w[5, [0, 1, 17, 100, 255]], [3, 2, 3, 2, 3])
+    assert_allclose(f[0, [0, 255]], [0.0999184549, 0.285319418], rtol=1e-8)
+    assert_allclose(d[0, [0, 255]], [0.44003267283551395, 0.84735326305963099], rtol=1e-16)
+    for normals in f[1], d[1], (np.log(d[2]) - 1) / 2:
+        assert abs(normals.mean()) < 0.3 and 0.8 < normals.std() < 1.2
+    assert parameters.nbytes == 40804  # they have lived until here
+
+
+@pytest.mark.parametrize(
+    ("one", "number"),
+    [
+        ("curand_mtgp32_single_specific(state, threadIdx.x, 1)", 1.58232188),
+        ("curand_mtgp32_single(state)", 1.46360886),
+    ],
+)
+def test_single_numbers_of_mtgp32_are_curands(one, number):
+    single = smemkit.Kernel(MTGP32.replace("ONE", one))["single"]
+    state, parameters = mtgp32_state(1235)
+    f = np.zeros(1, np.float32)
+    single[1, 1](state, f)
+    assert f[0] == np.float32(number) and parameters.nbytes == 40804
+
+
+def test_threads_share_a_state_of_mtgp32():
+    draw = smemkit.Kernel(MTGP32.replace("ONE", "curand_mtgp32_single(state)"))["draw"]
+    arrays = np.zeros((6, 256), np.uint32), np.zeros((2, 256), np.float32), np.zeros((3, 256))
+    assert smemkit.check(draw[1, 256], np.zeros(1, STATE), *arrays).ok  # zeros
+    many = smemkit.check(draw[1, 512], np.zeros(1, STATE), *(np.zeros((9, 512), x.dtype) for x in arrays))
+    assert "race" in {fault.kind for fault in many.faults}  # more than 256 threads overwrite what others read
+    two = smemkit.check(draw[2, 256], np.zeros(1, STATE), *arrays)
+    assert "race" in {fault.kind for fault in two.faults}
+    one = MTGP32.replace("const int t = threadIdx.x;", "const int t = threadIdx.x; if (t) return;")
+    assert smemkit.check(
+        smemkit.Kernel(one.replace("ONE", "0"), "draw")[1, 256], np.zeros(1, STATE), *arrays
+    ).faults
+
+
+def test_what_needs_curands_host_functions_is_refused_by_name():
     source = "#include <curand_kernel.h>\n__global__ void k(unsigned *x, curandState *s, void *d)"
     with pytest.raises(smemkit.CompileError, match="curand_discrete, whose table a host function"):
         smemkit.Kernel(source + "{ *x = curand_discrete(s, d); }")

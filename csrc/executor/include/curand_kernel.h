@@ -1,5 +1,5 @@
 /* cuRAND's device generators, with cuRAND's bits: XORWOW (Marsaglia, "Xorshift RNGs", 2003), Philox4x32-10
- * (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), MRG32k3a and Sobol's
+ * (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), MRG32k3a, MTGP32 and Sobol's
  * sequences. Seeds, subsequences and offsets are laid out as the cuRAND guide describes; normals are by Box and
  * Muller. Normal and logarithmic distributions round as the host's functions do. Poisson's distribution has
  * cuRAND's numbers for means below 64 only. */
@@ -207,6 +207,7 @@ SMEMKIT_INLINE uint4 curand4(curandStatePhilox4_32_10 *state)
 
 #include "smemkit/random_mrg.h"
 #include "smemkit/random_sobol.h"
+#include "smemkit/random_mtgp.h"
 
 /* ---- distributions ---- */
 
