@@ -53,16 +53,17 @@ def devices(config):
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the options in this hook, too
 def pytest_cmdline_main(config):
-    """Tests on a GPU go to one process, because they share its memory (`GpuGroup`). Without a GPU, processes that
-    run out of tests take some of another's, which costs less per test than to send each to a process by itself."""
+    """Tests on a GPU go to one process, because they share its memory (`GpuGroup`). Without a GPU, and without
+    --full, processes that run out of tests take some of another's: this costs less per test than to send each to a
+    process by itself, and nearly all tests of a group (`xdist_group`) stay in one process."""
     if config.getoption("dist", "no") == "no" and config.getoption("numprocesses", None):
-        config.option.dist = "worksteal" if devices(config) == ["cpu"] else "loadgroup"
+        all_tests = config.getoption("full") or config.getoption("rest")
+        config.option.dist = "worksteal" if devices(config) == ["cpu"] and not all_tests else "loadgroup"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collects the tests without garbage collections: 27 000 tests that live to the end would be scanned again and
-    again, which takes half of the time."""
+    """Collects the tests without garbage collections, which would scan them again and again."""
     gc.disable()
     try:
         return (yield)
@@ -137,7 +138,8 @@ def select_default_tier(items):
     groups = collections.defaultdict(list)
     for item in items:
         if not item.get_closest_marker("slow"):
-            groups[function_node_id(item.nodeid)].append(item)
+            device = item.callspec.params.get("device") if hasattr(item, "callspec") else None
+            groups[function_node_id(item.nodeid), str(device)].append(item)
     chosen = set()
     for group in groups.values():
         mark = group[0].get_closest_marker("covering")

@@ -74,7 +74,7 @@ int fill_operand(PyObject *object, const char *name, PyObject *owner, struct dev
     return 1;
 }
 
-/* Whether the object has the CUDA Array Interface; keeps the current exception. */
+/* Whether the object has the CUDA Array Interface; keeps the current exception, also if the lookup fails. */
 static bool has_interface(PyObject *object)
 {
     PyObject *type, *value, *traceback;

@@ -13,9 +13,17 @@
 
 pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The logs of tracers that have left, each with a pointer to the next at its start. They are kept, one per worker
+ * of the pool, because fresh memory costs two page faults per CUDA thread: a third of the time of a short check.
+ */
+static void *spare_logs;
+static int spare_count;
+
 void trace_after_fork(void)
 {
     pthread_mutex_init(&trace_lock, NULL);
+    spare_logs = NULL; /* the parent may have been changing the list */
+    spare_count = 0;
     races_after_fork();
 }
 
@@ -161,19 +169,16 @@ void trace_free(struct trace *trace)
 static const size_t CONTROLS_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint32_t) + LOG_GAP);
 static const size_t ADDRESSES_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint64_t) + LOG_GAP);
 
-/* The logs of tracers that have left, each with a pointer to the next at its start: two page faults per CUDA
- * thread would take a third of the time of a short check. At most one per worker of the largest pool, at most 25
- * MB each. */
-static void *spare_logs;
-
 static bool take_logs(struct tracer *t)
 {
     void *memory;
 
     pthread_mutex_lock(&trace_lock);
     memory = spare_logs;
-    if (memory)
+    if (memory) {
         memcpy(&spare_logs, memory, sizeof spare_logs);
+        spare_count--;
+    }
     pthread_mutex_unlock(&trace_lock);
     if (!memory)
         memory = mmap(NULL, CONTROLS_BYTES + ADDRESSES_BYTES, PROT_READ | PROT_WRITE,
@@ -185,12 +190,23 @@ static bool take_logs(struct tracer *t)
     return true;
 }
 
+/* Under trace_lock. The system may take the memory of kept logs where it is short. */
 static void give_logs_back(struct tracer *t)
 {
+    const size_t bytes = CONTROLS_BYTES + ADDRESSES_BYTES;
+
     if (!t->addresses)
         return;
+    if (spare_count >= smemkit_workers()) {
+        munmap(t->addresses, bytes);
+        return;
+    }
+#ifdef MADV_FREE
+    (void)madvise(t->addresses, bytes, MADV_FREE);
+#endif
     memcpy(t->addresses, &spare_logs, sizeof spare_logs);
     spare_logs = t->addresses;
+    spare_count++;
 }
 
 bool trace_enter(struct worker *w, struct trace *trace)

@@ -93,10 +93,10 @@ struct extra_uses *take_extra_use(struct tracer *t);
 
 void release_extra_uses(struct tracer *t, struct origins *origins);
 
-/* Gives a region a cell for each byte, if it still has cells of four bytes. */
+/* Gives a region a cell for each byte, if it still has cells of four bytes: for an access smaller than a word. */
 void shadow_refine(struct tracer *t, struct region *region);
 
-/* Replaces cells of four bytes by cells of one byte, for an access smaller than a word. */
+/* The region of an address, made at its first access; NULL if there is none, or no memory. */
 struct region *find_region(struct tracer *t, uintptr_t address);
 
 /* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */

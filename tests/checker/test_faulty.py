@@ -18,12 +18,16 @@ import smemkit
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_ahead(request):
-    """Compiles the kernels of all selected tests in parallel. An xdist worker that comes later has them."""
+    """Compiles the kernels of all selected tests in parallel. Workers that come later find them cached."""
     calls = [getattr(item, "callspec", None) for item in request.session.items]
     cases = {call.params["case"] for call in calls if call and isinstance(call.params.get("case"), Case)}
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # begins with its share
+    begin = own * len(cases) // workers
+    ordered = sorted(cases, key=lambda case: case.path)
+    ordered = ordered[begin:] + ordered[:begin]
     with ThreadPoolExecutor(os.cpu_count() // workers or 1) as pool:
-        list(pool.map(lambda case: case.launch(case.operands())[0].compile_checked(), cases))
+        list(pool.map(lambda case: case.launch(case.operands())[0].compile_checked(), ordered))
 
 
 def each(folder, pattern="*.cu"):

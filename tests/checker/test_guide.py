@@ -76,7 +76,7 @@ def test_guide_pytest_example(halo, tmp_path, source, status):
     halo(source)
     (tmp_path / "test_kernels.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n" + PYTHON[1])
     command = "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_kernels.py")
-    done = run_python(*command, timeout=300, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # which take long to import
+    done = run_python(*command, timeout=300, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # plugins take long to import
     assert done.returncode == status, done.stdout
     assert ("Put __sync" in done.stdout) == bool(status)
 

@@ -277,7 +277,7 @@ def test_pytest_shows_the_whole_report(tmp_path):
         "def test_halo():\n    checked = report(halo())\n    assert checked.ok, checked\n"
     )
     command = "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)
-    done = run_python(*command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # which take long to import
+    done = run_python(*command, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # plugins take long to import
     assert done.returncode == 1
     for line in str(report(halo())).split("\n"):
         assert line.strip() in done.stdout

@@ -75,11 +75,13 @@ def test_failing_device_allocations_leak_nothing(device, name, layout, out):
 
 
 NO_HOST_MEMORY_SCRIPT = """
-import gc, itertools, sys, _testcapi, numpy as np, smemkit
+import gc, itertools, operator, sys, _testcapi, numpy as np, smemkit
 from smemkit import _core
 
 x = np.arange(1089, dtype=np.float32).reshape(33, 33)
 y, array, stream = x.copy(), smemkit.asarray(x, device="cpu"), smemkit.Stream(device="cpu")
+
+get = operator.getitem
 
 def in_parts(call, *arguments, **options):
     _core.set_part_bytes(64)
@@ -97,11 +99,12 @@ calls = {
     "asarray": lambda: smemkit.asarray(x[::2], dtype=np.float64, device="cpu").numpy(),
     "axis": lambda: smemkit.sum(x, axis=2, device="cpu"),
     "shape": lambda: smemkit.matmul(x, x[:3], device="cpu"),
-    "view": lambda: array[1:, ::-2].T[3:5, None].reshape(-1, 2).mT,
-    "elements": lambda: list(array[:3]) + [array.item(3), float(array[1, 2]), bool(array[:1, :1])],
+    "view": lambda: getattr(get(getattr(get(array, np.s_[1:, ::-2]), "T"), np.s_[3:5, None]).reshape(-1, 2), "mT"),
+    "elements": lambda: list(get(array, np.s_[:3])) + [array.item(3), float(array[1, 2]), bool(array[:1, :1])],
     "assignment": lambda: (array.__setitem__(0, 1), array.__setitem__((slice(None), 1), x[0]), array[2:3]),
-    "add": lambda: (array + 1, array + array[0], array @ array),
-    "arithmetic": lambda: (array / 2, -array, array * array[:, :1], array < 3, 2 - array.T),
+    "add": lambda: (operator.add(array, 1), operator.add(array, array[0]), operator.matmul(array, array)),
+    "arithmetic": lambda: (operator.truediv(array, 2), operator.neg(array), operator.mul(array, array[:, :1])),
+    "comparison": lambda: (operator.lt(array, 3), operator.sub(2, array.T)),
     "methods": lambda: (array.sum(0), array.max(), array.transpose(), array[None].squeeze(), array[:2].fill(3)),
     "add in place": lambda: array[:2].__iadd__(array[2:4]),
     "numpy": lambda: (array[::2].T.numpy(), np.asarray(array), memoryview(array).release()),
@@ -139,8 +142,9 @@ for name, call in calls.items():
                 pass
             except SystemError as error:
                 # CPython 3.11 may lose an exception for which it cannot make a frame, and then, with `count` 2,
-                # cannot make this text. If a C function loses one, the text names the function
-                if str(error) not in ("error return without exception set", "" if count == 2 else None):
+                # cannot make this text. If a C function that is called loses one, the text names the function
+                lost = "error return without exception set", "" if count == 2 else None
+                if sys.version_info[:2] != (3, 11) or str(error) not in lost:
                     raise
                 failed = True
             finally:
@@ -176,7 +180,7 @@ def refused(call, *arguments, **options):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_ten_thousand_calls_leak_nothing(device):
+def test_thousands_of_calls_leak_nothing(device):
     x, array, out, wide = X, on(device, X), np.empty_like(X), X.astype(np.float64)
     rounds = [
         lambda: smemkit.matmul(x, x.T, device=device),

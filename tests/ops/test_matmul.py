@@ -300,10 +300,14 @@ def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
             assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), whole)
 
 
-@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_small", "mma_split"])
+SPLITTING = ("simt", "simt_large", "pipelined_large", "pipelined_small", "mma_split", "mma_small")
+
+
+@pytest.mark.parametrize("name", SPLITTING)
 def test_partial_sums_are_added(device, name):
-    k = 17_000 if name == "pipelined_small" else 5000  # more than 2 * FLUSH
-    a, b = integers((3, k), np.float32), integers((k, 4), np.float32, seed=1)
+    dtype = "float64" if name == "mma_small" else "float32"
+    k = 17_000 if name in ("pipelined_small", "mma_small") else 5000  # more than 2 * FLUSH
+    a, b = integers((3, k), dtype), integers((k, 4), dtype, seed=1)
     assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
 
 
@@ -364,8 +368,8 @@ def checked_shapes(name):
         return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
     if name == "wgmma_small":  # the last: more pairs of tiles than its stages
         return [(66, 328, 136), (3, 333, 5), (3, 584, 8)]
-    if name.startswith("wgmma"):  # more pairs of tiles than stages; the last: one pair
-        return [(66, 328, 136), (3, 333, 5), (3, 33, 5)]
+    if name.startswith("wgmma"):  # more pairs of tiles than stages; the third: one pair
+        return [(66, 328, 136), (3, 333, 5), (3, 33, 5), (3, 584, 8)]
     return [(65, 20, 68), (3, 33, 4)]
 
 
@@ -378,23 +382,28 @@ CHECKED = {  # what the checker runs by default: a kernel of each kind, on small
     },
     **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)]},
 }
+SCHEDULES = ("serial", "lockstep", "random")
 
 
 def checked_cases():
-    """Yields (name, m, k, n, order) of each call that the checker runs."""
-    for name in sorted({*BLOCK_KERNELS, *PRODUCTION}):
+    """Yields (name, dtype, m, k, n, order, schedule) of each call that the checker runs; by default each call of
+    CHECKED under one schedule."""
+    kernels = [(name, usual_dtype(name)) for name in sorted({*BLOCK_KERNELS, *PRODUCTION})]
+    quick = 0
+    for name, dtype in [*kernels, ("mma_large", "float64"), ("mma_small", "float64")]:
         for shape, order in product_of(checked_shapes(name), "CF" if name in PRODUCTION else "C"):
-            quick = order == "C" and shape in CHECKED.get(name, ())
-            case = (name, *shape, order)
-            yield pytest.param(case, marks=() if quick else pytest.mark.slow, id="-".join(map(str, case)))
+            is_quick = order == "C" and shape in CHECKED.get(name, ())
+            quick += is_quick
+            for i, schedule in enumerate(SCHEDULES):
+                case = (name, dtype, *shape, order, schedule)
+                marks = () if is_quick and i == quick % len(SCHEDULES) else pytest.mark.slow
+                yield pytest.param(case, marks=marks, id="-".join(map(str, case)))
 
 
-@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
 @pytest.mark.parametrize("case", [*checked_cases()])
-@pytest.mark.covering(1)
-def test_kernels_of_all_tiles_have_no_fault(case, schedule):
-    name, m, k, n, order = case
-    operands = integers((m, k), usual_dtype(name)), integers((k, n), usual_dtype(name), seed=1)
+def test_kernels_of_all_tiles_have_no_fault(case):
+    name, dtype, m, k, n, order, schedule = case
+    operands = integers((m, k), dtype), integers((k, n), dtype, seed=1)
     operands = [np.array(x, order=order) for x in operands]
     report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
     assert report.ok, report
@@ -417,6 +426,7 @@ def bank_cases():
 def test_rungs_from_vectorized_on_have_no_bank_conflicts(name, dtype, order):
     a, b = integers((128, 48), dtype), integers((48, 128), dtype, seed=1)
     report = smemkit.check(smemkit.matmul, *(np.array(x, order=order) for x in (a, b)), kernel=name, blocks="all")
+    assert report.ok, report
     shared = [line for line in report.lines if line.space == "shared"]
     assert shared
     assert not any(line.conflicts for line in shared), report
@@ -626,10 +636,13 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
     ],
 )
 def test_slices_of_a_long_k_have_no_fault(name):
-    a, b = integers((2, 8200), np.float32), integers((8200, 3), np.float32, seed=1)
-    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
-    assert report.ok, report
-    assert [launch.kernel for launch in report.launches][1:] == ["matmul_add_slices"]
+    """Few slices are added up by single threads, more than 8 by the rows of a block."""
+    for k, rows in (8200, 1), *([(70_000, 8)] if name == "matvec" else []):
+        a, b = integers((2, k), np.float32), integers((k, 3), np.float32, seed=1)
+        report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+        assert report.ok, report
+        assert [launch.kernel for launch in report.launches][1:] == ["matmul_add_slices"]
+        assert report.launches[1].block[1] == rows
 
 
 def test_split_k_is_a_former_name_of_simt(device):

@@ -358,8 +358,8 @@ def test_tuned_thresholds_are_stored_and_loaded_before_the_first_transpose(cache
     code += "print(before, smemkit.plan('transpose', x, device='cpu').kernels)"
     assert run_python("-c", code).stdout.strip() == "False ('small',)"
     content = json.loads(path.read_text())
-    wrong = [json.dumps({**content, "transpose": {"a": 1}}), "", "{}", json.dumps({**content, "key": "x"})]
-    wrong += [json.dumps({**content, "transpose": {**values, "small_elements": -1}})]
+    wrong = [json.dumps({**content, "transpose": {**values, "small_elements": -1}})]
+    wrong += [json.dumps({**content, "transpose": {"a": 1}}), "", "{}", json.dumps({**content, "key": "x"})]
     for bad in times(wrong, wrong[:1]):
         path.write_text(bad)
         assert run_python("-c", code).stdout.strip() == "False ('tiles',)"

@@ -99,6 +99,23 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k slices",
     ),
     Mutant(
+        "copies-look-at-records-without-their-lock",
+        "csrc/checker/races.c",
+        "        lock_stripe(stripe); /* its cells are replaced when another worker refines it */\n"
+        "    if (region->global && t->trace->earlier)\n"
+        "        early_check(t, now);\n"
+        "    for (size_t at = offset",
+        "        ;\n    for (size_t at = offset",
+        "tests/user_kernel/test_bulk.py --full -k another_block",
+    ),
+    Mutant(
+        "mma-of-float64-exchanges-rows-and-k",
+        "kernels/common/ptx/mma.cuh",
+        'asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}',
+        'asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %6, %5, %7}',
+        "tests/user_kernel/test_ptx_kernels.py -k float64",
+    ),
+    Mutant(
         "matmul-ignores-the-strides-of-an-operand",
         "csrc/ops/matmul/matmul.c",
         "strides[0] = shape[0] == 1 ? shape[1] : bytes[0] / element;",
@@ -230,7 +247,7 @@ MUTANTS = [
         "kernels/matmul/ladder/100_wgmma_specialized.cu",
         "ptx::mbarrier_arrive(&shared.empty[before]);",
         "ptx::mbarrier_arrive(&shared.empty[s]);",
-        "tests/ops/test_matmul.py -k no_fault",
+        "tests/ops/test_matmul.py -k 'no_fault and wgmma_specialized' --full",
     ),
     Mutant(
         "wgmma-specialized-forgets-the-sum-so-far",

@@ -1,7 +1,6 @@
 """The tool that removes barriers from kernels."""
 
 import barriers
-import pytest
 from tiers import times
 
 SOURCE = """#include <cooperative_groups.h>
@@ -21,11 +20,7 @@ __global__ void plain(float *x) { x[threadIdx.x] = 1; }
 """
 
 
-@pytest.fixture
-def sizes(monkeypatch):
-    """The integers that kernels are launched with: fewer in the default tier."""
-    monkeypatch.setattr(barriers, "SCALARS", times(barriers.SCALARS, barriers.SCALARS[:1]))
-    return barriers.SCALARS
+SIZES = barriers.SCALARS  # the integers that kernels are launched with: fewer in the default tier
 
 
 def test_each_barrier_of_a_kernel_is_removed_alone():
@@ -37,7 +32,9 @@ def test_each_barrier_of_a_kernel_is_removed_alone():
     assert not list(barriers.without_barriers(text, "plain"))
 
 
-def test_removals_are_noticed_under_each_schedule(tmp_path, sizes):
+def test_removals_are_noticed_under_each_schedule(tmp_path, monkeypatch):
+    sizes = times(SIZES, SIZES[:1])
+    monkeypatch.setattr(barriers, "SCALARS", sizes)
     file = tmp_path / "k.cu"
     file.write_text(SOURCE % "cta.sync();")
     rows = barriers.rows_of(str(file), [])
@@ -47,7 +44,8 @@ def test_removals_are_noticed_under_each_schedule(tmp_path, sizes):
     assert all(barriers.is_noticed(row) for row in rows)
 
 
-def test_a_barrier_that_is_not_needed_and_a_kernel_with_faults(tmp_path, sizes):
+def test_a_barrier_that_is_not_needed_and_a_kernel_with_faults(tmp_path, monkeypatch):
+    monkeypatch.setattr(barriers, "SCALARS", times(SIZES, SIZES[:1]))
     file = tmp_path / "k.cu"
     text = SOURCE.replace("(threadIdx.x + 64) %% 256", "threadIdx.x") % "__syncthreads();"
     file.write_text(text)

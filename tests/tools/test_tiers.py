@@ -106,6 +106,14 @@ def test_full_runs_everything_on_the_requested_devices(run):
 
 
 @pytest.mark.slow
+def test_each_device_has_a_covering_of_its_own(run):
+    more = '@pytest.mark.covering(1)\n@pytest.mark.parametrize("i", range(4))\n'
+    status, printed = run("--devices", "cpu,cuda:0", more=more + "def test_both(device, i): pass\n")
+    assert status == 0
+    assert sorted(cases(printed, "test_both")) == [f"{name}-{i}" for name in ("cpu", "cuda:0") for i in range(4)]
+
+
+@pytest.mark.slow
 def test_one_process_runs_all_tests_on_a_gpu(run):
     more = '@pytest.mark.parametrize("i", range(40))\ndef test_many(device, i): pass\n'
     processes = {}

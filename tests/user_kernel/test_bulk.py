@@ -183,10 +183,12 @@ def compiled(*bodies):
     return kernel(together("one", [ONE % body for body in bodies]))
 
 
-def check(body, among=None, **options):
-    """The report on a kernel with this body, which is compiled with those of `among`."""
-    among, x = among or [body], np.ones(256, np.float32)
-    return smemkit.check(compiled(*among)[f"one{among.index(body)}"][1, 64], x, x.copy(), **options)
+def check(body, compiled_with=None, **options):
+    """The report on a kernel with this body, which is compiled with these bodies."""
+    compiled_with, x = compiled_with or [body], np.ones(256, np.float32)
+    return smemkit.check(
+        compiled(*compiled_with)[f"one{compiled_with.index(body)}"][1, 64], x, x.copy(), **options
+    )
 
 
 def kinds(report):
@@ -530,7 +532,16 @@ __global__ void both(char *x)
 """
 
 
-def test_bytes_are_stored_in_a_buffer_that_another_block_copies():
+@pytest.fixture
+def two_workers():
+    before = smemkit.get_num_threads()
+    smemkit.set_num_threads(2)
+    yield
+    smemkit.set_num_threads(before)
+
+
+@pytest.mark.timeout(60)
+def test_bytes_are_stored_in_a_buffer_that_another_block_copies(two_workers):
     """The checker refines its records of the buffer while another worker uses them."""
     both = smemkit.Kernel(SHARED_BUFFER, options=[f"-I{COMMON}"])
     for _ in range(times(20, 3)):

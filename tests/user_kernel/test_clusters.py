@@ -358,10 +358,10 @@ __global__ void __cluster_dims__(2) early(const float *x, float *y)
     assert [(fault.kind, fault.hazard) for fault in report.faults] == [("race", "RAW")], report
 
 
-def check(body, among=None, **options):
-    """The report on a kernel with this body, which is compiled with those of `among`."""
-    among = among or [body]
-    launch = compiled(*among)[f"k{among.index(body)}"][4, 32, 0, None, 2]
+def check(body, compiled_with=None, **options):
+    """The report on a kernel with this body, which is compiled with these bodies."""
+    compiled_with = compiled_with or [body]
+    launch = compiled(*compiled_with)[f"k{compiled_with.index(body)}"][4, 32, 0, None, 2]
     return smemkit.check(launch, np.zeros(64, np.int32), **options)
 
 

@@ -384,3 +384,31 @@ def test_address_spaces():
     assert x.tolist() == [1, 1, 2 + 8, 8, 16, 32]
     kernel(SPACES.replace("1 - __clusterRelativeBlockRank()", "0"))[1, 1](x)
     assert x.tolist() == [1, 1, 2 + 8, 2 + 8, 16, 32]
+
+
+PRODUCT_OF_DOUBLES = """
+#include "ptx/mma.cuh"
+__global__ void product(const double *a, const double *b, double *c)
+{
+    const int group = threadIdx.x / 4, t = threadIdx.x % 4;
+    const double *upper = &a[group * 8 + t], *lower = upper + 8 * 8;
+    const double of_a[4] = {upper[0], lower[0], upper[4], lower[4]};
+    const double of_b[2] = {b[t * 8 + group], b[(t + 4) * 8 + group]};
+    double sum[4];
+    for (int i = 0; i < 4; i++)
+        sum[i] = c[(group + i / 2 * 8) * 8 + 2 * t + i % 2];
+    ptx::mma_m16n8k8_f64(sum, of_a, of_b, sum);
+    for (int i = 0; i < 4; i++)
+        c[(group + i / 2 * 8) * 8 + 2 * t + i % 2] = sum[i];
+}
+"""
+
+
+@pytest.mark.parametrize("arch", [800, 900])
+def test_a_product_of_float64_is_one_instruction_or_four(arch):
+    product = smemkit.Kernel(PRODUCT_OF_DOUBLES, options=[f"-I{COMMON}", f"-D__CUDA_ARCH__={arch}"])
+    rng = np.random.default_rng(arch)
+    a, b, c = (rng.integers(-9, 10, shape).astype(np.float64) for shape in ((16, 8), (8, 8), (16, 8)))
+    expected = a @ b + c
+    product[1, 32](a, b, c)
+    assert_array_equal(c, expected)

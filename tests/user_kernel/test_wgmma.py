@@ -164,10 +164,10 @@ def multiply(
     scales=(1, 1),
     gaps=(0, 0),
     check=False,
-    among=None,
+    compiled_with=None,
     **more,
 ):
-    """Launches one multiplication, whose text is compiled with those of `among`, and compares all of d."""
+    """Launches one multiplication, whose text is compiled with these, and compares all of d."""
     k = 32 // np.dtype(TYPES[a]).itemsize
     x, y = integers(rng, (64, k), a), integers(rng, (n, k), b)
     c = rng.integers(-8, 9, (64, n))
@@ -183,7 +183,7 @@ def multiply(
         *(image.view(np.uint32), len(image) // 16, a_registers(x), start, out),
         *(left.descriptor, right.descriptor, keep),
     )
-    launch = one_of(among or [text], text)[1, 128, len(image)]
+    launch = one_of(compiled_with or [text], text)[1, 128, len(image)]
     launch(*arguments)
     product = scales[0] * scales[1] * (x.astype(np.float64) @ y.astype(np.float64).T)
     assert_array_equal(out.view(RESULTS[d]), fragments(product + keep * c, RESULTS[d]))
@@ -218,7 +218,7 @@ def test_types(number):
         for d, a, b, registers in FORMS[first : first + 6]
     ]
     d, a, b, registers = FORMS[number]
-    multiply(np.random.default_rng(1), 16, d, a, b, registers=registers, check=True, among=texts)
+    multiply(np.random.default_rng(1), 16, d, a, b, registers=registers, check=True, compiled_with=texts)
 
 
 @pytest.mark.parametrize("n", range(8, 257, 8))
@@ -235,7 +235,7 @@ def test_layouts(swizzle, transposed, gap):
     rng, form = np.random.default_rng(swizzle + gap), ("f32", "bf16", "bf16")
     texts = [kernel_text(128, 16, *form, transposes=transposes) for transposes in ((0, 0), (1, 1))]
     transposes = (transposed,) * 2
-    multiply(rng, 128, *form, swizzles=(swizzle,) * 2, transposes=transposes, gaps=(gap,) * 2, among=texts)
+    multiply(rng, 128, *form, swizzles=(swizzle,) * 2, transposes=transposes, gaps=(gap,) * 2, compiled_with=texts)
 
 
 @pytest.mark.parametrize("seed", range(40))

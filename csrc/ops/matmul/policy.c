@@ -35,10 +35,10 @@ enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
-enum { UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32 }; /* of the kernels on tensor cores */
+enum { UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32 }; /* what mma_large and mma_small take, except float64 */
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16 (in float64, and twice as fast as there: not measured yet). Executor: on a Zen 4. */
+ * and wgmma_large in float16; their float64 is estimated. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, 0},
@@ -48,9 +48,9 @@ static const struct candidate candidates[] = {
      0},
     {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1, UP_TO_32_BITS},
-    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.900, 0.900, 256, 16, 0, 80, 0, 64, 0, 64, 1, FLOAT64},
+    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.450, 0.450, 256, 16, 0, 80, 0, 64, 0, 64, 1, FLOAT64},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.600, 0.900, 128, 16, 0, 80, 0, 0, 0, 32, 2, FLOAT64},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.300, 0.450, 128, 16, 0, 80, 0, 0, 0, 32, 2, FLOAT64},
     {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1, 0},
     {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1,
      0},
@@ -83,10 +83,12 @@ static npy_intp divide_up(npy_intp n, npy_intp d)
     return (n + d - 1) / d;
 }
 
-/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: float32,
- * or float16 on tensor cores. */
+/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: its only
+ * one, float32, or float16 on tensor cores. */
 static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype)
 {
+    if (candidate->dtypes == dtype)
+        return 1;
     switch (dtype) {
     case FLOAT32:
         return (kernel_rows[candidate->kernel].traits & (TF32 | PARTS)) == TF32 ? 2 : 1;
@@ -233,7 +235,7 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
                MAX_PARTS_BYTES;
 }
 
-static bool holds_for(const struct candidate *candidate, enum dtype dtype)
+static bool has_dtype(const struct candidate *candidate, enum dtype dtype)
 {
     return kernel_rows[candidate->kernel].dtypes & dtype && (!candidate->dtypes || candidate->dtypes & dtype);
 }
@@ -243,7 +245,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
 {
     const struct kernel_row *row = &kernel_rows[candidate->kernel];
 
-    return holds_for(candidate, dtype) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
+    return has_dtype(candidate, dtype) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
@@ -295,7 +297,7 @@ npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row
     if (row->index == ROW_matmul_matvec)
         (void)best_time(NULL, device, dtype, size, &slices);
     for (int i = 0; i < CANDIDATES; i++)
-        if (row->traits & SLICES && candidates[i].kernel == row->index && holds_for(&candidates[i], dtype))
+        if (row->traits & SLICES && candidates[i].kernel == row->index && has_dtype(&candidates[i], dtype))
             (void)best_time(&candidates[i], device, dtype, size, &slices);
     return slice_length(size.k, slices);
 }

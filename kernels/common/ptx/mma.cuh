@@ -31,7 +31,7 @@ PTX_MMA(mma_m16n8k32_s32_u8, int, "r", "m16n8k32.row.col.s32.u8.u8.s32")
 #undef PTX_MMA
 
 // The same of double, where K is 8 and the words are elements: a[2] and b[1] are four elements along k further.
-// Before sm_90 there is only an eighth of it (8 rows, 4 along k).
+// Before sm_90 the largest is m8n8k4, a quarter of it.
 static __device__ inline void mma_m16n8k8_f64(double (&d)[4], const double (&a)[4], const double (&b)[2],
                                               const double (&c)[4])
 {
