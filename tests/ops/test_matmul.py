@@ -140,6 +140,13 @@ def test_random_numbers_are_within_their_bound(device, kernel, shape):
     assert kernel.precision == "highest" or cancel or not within_bound(result, a, b)
 
 
+@each_kernel("matmul", dtypes=["float16", "bfloat16"])
+@pytest.mark.covering(1)
+def test_16_bit_floats_are_added_up_in_32_bits(device, kernel):
+    a, b = (np.ones(shape, kernel.dtype) for shape in ((2, 3000), (3000, 3)))  # 16 bits count to 2048, or to 256
+    assert_array_equal(product(kernel, device, a, b), np.full((2, 3), 3000, np.float32).astype(kernel.dtype))
+
+
 def test_kernels_of_lower_precision_say_so():
     a = integers((40, 40), np.float32)
     plans = {

@@ -511,7 +511,7 @@ MUTANTS = [
         "kernels/matmul/ladder/20_tiled.cu",
         "using Sum = accumulator_type<T>;",
         "using Sum = T;",
-        "tests/ops/test_numpy.py -k random_calls",
+        "tests/ops/test_matmul.py -k added_up_in_32_bits",
     ),
     Mutant(
         "complex-product-has-a-wrong-sign",
