@@ -1,6 +1,6 @@
 """Which tests run, and what they may cost.
 
-`pytest` runs the default tier, in a few minutes on two cores: tests for the available devices, without those
+`pytest` runs the default tier, in three minutes on two cores: tests for the available devices, without those
 marked `slow`. A test marked `covering` runs only enough cases to have every value of every parameter, and every
 pair of values of two parameters, at least once. `covering(1)` leaves out the pairs; `covering(most=3)` takes three
 of these cases, evenly spaced from the first to the last. `pytest --full` runs all tests; `pytest --rest` runs
