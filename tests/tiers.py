@@ -1,10 +1,10 @@
 """Which tests run, and what they may cost.
 
 `pytest` runs the default tier, in three minutes on two cores: tests for the available devices, without those
-marked `slow`. A test marked `covering` runs only enough cases to have every value of every parameter, and every
-pair of values of two parameters, at least once. `covering(1)` leaves out the pairs; `covering(most=3)` takes three
-of these cases, evenly spaced from the first to the last. `pytest --full` runs all tests; `pytest --rest` runs
-those that the default tier leaves out, or repeats less often.
+marked `slow`. A test marked `covering` runs, on each device, only enough cases to have every value of every
+parameter, and every pair of values of two parameters, at least once. `covering(1)` leaves out the pairs;
+`covering(most=3)` takes three of these cases, evenly spaced from the first to the last. `pytest --full` runs all
+tests; `pytest --rest` runs those that the default tier leaves out, or repeats less often.
 
 Each test function of the default tier has a budget of CPU time for all its cases together. `pytest --budget` fails
 if a function exceeds it, and names the function. Fixtures with a wider scope than a function do not count.

@@ -317,8 +317,8 @@ int read_dl_device(PyObject *object, const char *name, int *type, int *id)
         add_argument_name(name);
         return -1;
     }
-    for (int i = 0; i < 2 && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2; i++)
-        values[i] = PyErr_Occurred() ? 0 : PyNumber_AsSsize_t(PyTuple_GET_ITEM(pair, i), NULL); /* clamps */
+    for (int i = 0; i < 2 && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !PyErr_Occurred(); i++)
+        values[i] = PyNumber_AsSsize_t(PyTuple_GET_ITEM(pair, i), NULL); /* clamps huge values */
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) {
         Py_DECREF(pair);
         return -1;

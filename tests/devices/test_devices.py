@@ -331,7 +331,8 @@ import numpy, signal, smemkit, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 x = numpy.ones((4000, 4000), numpy.float32)
 out = numpy.full_like(x, numpy.nan)
-bytes = smemkit.zeros((12000, 8000) if " " in sys.argv[1] else (), numpy.int8, device="cpu")
+used = sys.argv[1] in ("sequential reduce", "sequential transpose")
+bytes = smemkit.zeros((12000, 8000) if used else (), numpy.int8, device="cpu")
 long_calls = {  # they take minutes or seconds
     "naive": lambda: smemkit.matmul(x, x, kernel="naive", out=out, device="cpu"),
     "sequential": lambda: smemkit.matmul(x, x, kernel="sequential", out=out, device="cpu"),

@@ -104,7 +104,7 @@ calls = {
     "assignment": lambda: (array.__setitem__(0, 1), array.__setitem__((slice(None), 1), x[0]), array[2:3]),
     "add": lambda: (operator.add(array, 1), operator.add(array, array[0]), operator.matmul(array, array)),
     "arithmetic": lambda: (operator.truediv(array, 2), operator.neg(array), operator.mul(array, array[:, :1])),
-    "comparison": lambda: (operator.lt(array, 3), operator.sub(2, array.T)),
+    "other operators": lambda: (operator.lt(array, 3), operator.sub(2, array.T)),
     "methods": lambda: (array.sum(0), array.max(), array.transpose(), array[None].squeeze(), array[:2].fill(3)),
     "add in place": lambda: array[:2].__iadd__(array[2:4]),
     "numpy": lambda: (array[::2].T.numpy(), np.asarray(array), memoryview(array).release()),

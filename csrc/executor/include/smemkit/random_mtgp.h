@@ -1,8 +1,8 @@
 /* MTGP32 with period 2^11213 - 1 (Saito, Matsumoto, "Variants of Mersenne Twister suitable for graphic
- * processors", 2013), with cuRAND's bits: the threads of a block draw together, from one state in global memory. A
- * host function of cuRAND prepares states and parameters, and host code does not run here: who needs its numbers
- * passes bytes that were prepared with CUDA. A state of zeros (`--arg
- * 'struct4112[64] = zeros'`) yields zeros, with the accesses and barriers of a prepared one. */
+ * processors", 2013), with cuRAND's bits: the threads of a block draw together, from one state in global memory.
+ * cuRAND's host functions prepare states and parameters. Host code does not run here, so that the right numbers
+ * need states that were prepared with CUDA. A state of zeros, `--arg 'struct4112[64] = zeros'`, yields zeros, with
+ * the accesses and barriers of a prepared one. */
 #ifndef SMEMKIT_RANDOM_MTGP_H
 #define SMEMKIT_RANDOM_MTGP_H
 
