@@ -78,8 +78,8 @@ static inline int64_t matmul_slice_count(const struct matmul_args *args)
 }
 
 /* Bytes of scratch memory for an operand of sides x k elements as `parts` 16-bit parts, whose rows begin at
- * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: three words
- * per side, and less than one each per ticket and strip. */
+ * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
+ * per side, and one per strip. */
 static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64_t k, int parts)
 {
     enum { GRAIN = 8, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };

@@ -80,10 +80,13 @@ _ODD_MATRICES = [(8191, 8193), (1_000_000, 33), (33, 1_000_000)]
 _PERMUTED = [(3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3), (2, 3, 0, 1), (3, 0, 1, 2), (1, 3, 0, 2)]
 EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
     "matmul": [
-        *(Extra((n, n, n), "float16") for n in (1024, 4095, 4096, 8192)),
-        *(Extra((n, n, n), precision="high") for n in (1024, 4095, 4096, 8192)),
+        *(Extra((n, n, n), "float16") for n in (1024, 2048, 4095, 4096, 8192, 16_384)),
+        *(Extra((n, n, n), "bfloat16") for n in (4096, 8192)),
+        *(Extra((n, n, n), precision="high") for n in (1024, 2048, 4095, 4096, 8192)),
+        Extra((5001, 3001, 7001), precision="high"),
         Extra((16_384, 16_384, 16_384)),
-        Extra((2048, 2048, 2048), "float64"),
+        *(Extra((n, n, n), "float64") for n in (1024, 2048, 4096, 8192)),
+        *(Extra((2048, 2048, 2048), dtype) for dtype in ("int8", "int16", "int32", "int64")),
         *(
             Extra(shape)
             for shape in ((16_384, 1, 16_384), (1, 16_384, 16_384), (16_384, 8, 16_384), (8, 8, 1 << 20))

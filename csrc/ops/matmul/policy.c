@@ -52,14 +52,14 @@ static const struct candidate candidates[] = {
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.300, 0.450, 128, 16, 0, 80, 0, 0, 0, 32, 2, FLOAT64},
     {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1, 0},
-    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.200, 5.200, 384, 64, 0, 90, 0, 0, 0, 100, 1,
+    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.400, 5.400, 384, 64, 0, 90, 0, 0, 0, 20, 1,
      0},
-    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 2.900, 384, 64, 0, 90, 0, 0, 0, 250, 2,
+    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, 4.300, 3.200, 384, 64, 0, 90, 0, 0, 0, 60, 2,
      0},
-    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 4.200, 4.200, 384, 64, 0, 90, 0, 0, 0, 150, 1,
+    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.300, 5.300, 384, 64, 0, 90, 0, 0, 0, 40, 1,
      0},
-    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.740, 1.740, 384, 64, 0, 90, 0, 0, 512, 200, 1, 0},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.300, 1.300, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
+    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.950, 1.950, 384, 64, 0, 90, 0, 0, 512, 110, 1, 0},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.500, 1.500, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2,
      0},
     {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2, 0},
@@ -72,7 +72,7 @@ enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 /* On a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond from an H200's
  * memory. The passes that split float32 operands take PARTS_US, and 1 us for so many bytes of them (measured on an
  * H100 at n = 1024 to 4096). */
-static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 6, PARTS_BYTES_PER_US = 0.76e6;
+static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 7, PARTS_BYTES_PER_US = 0.86e6;
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
  * barriers of a thread. */

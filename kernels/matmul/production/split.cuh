@@ -19,6 +19,8 @@ enum split_flags : unsigned {
     SPARSE = 2 // a side has mostly small numbers
 };
 
+constexpr int SPECIAL_SIDE = 1 << 20;                      // larger than any scale
+constexpr int SCALES = 4;                                  // that are loaded together
 constexpr int HALVES_EXPONENT = 14, BFLOATS_EXPONENT = 50; // of a side's largest element, once multiplied
 
 // What is known about the sides of a float32 operand. All are zeroed before the first kernel.
@@ -26,9 +28,9 @@ struct side_facts {
     unsigned *largest; // per side: the bits of the largest magnitude; Inf and NaN are larger than all others
     unsigned *large;   // per side: the number of elements of at least 2^-6 of it
     unsigned *special; // per side: not 0 if its elements' range is too wide, or not finite
-    unsigned *tickets; // per strip of tiles: how many blocks are done with theirs
     unsigned *flags;   // per strip of sides: enum split_flags
     unsigned *all;     // the flags of all strips
+    int *scale;        // per side, at matrix * side_pitch: its side_scale() without exponent, or SPECIAL_SIDE
 };
 
 // An operand as it lies in memory: columns are nearer to each other than rows. Its parts are (parts, matrices,
@@ -44,6 +46,11 @@ struct split_operand {
     __host__ __device__ int64_t sides() const
     {
         return sides_are_rows ? rows : columns;
+    }
+
+    __host__ __device__ int64_t side_pitch() const
+    {
+        return ceil_div(sides(), SCALES) * SCALES;
     }
 
     __host__ __device__ int64_t strips() const
@@ -105,23 +112,21 @@ template <class T>
 struct split_tile {
     split_operand<T> of;
     int64_t matrix, row, column; // of this thread's first element
-    int64_t strip;               // of the tiles with the same sides
 
-    // Takes tile `index` of a, or of b if there are not so many.
-    __device__ split_tile(const split_operand<T> &a, const split_operand<T> &b, int64_t a_tiles)
+    // Takes tile `block` of a, or of b if there are not so many.
+    __device__ split_tile(const split_operand<T> &a, const split_operand<T> &b, int64_t a_tiles,
+                          int64_t block = blockIdx.x)
     {
-        const bool is_a = blockIdx.x < a_tiles;
+        const bool is_a = block < a_tiles;
 
         of = is_a ? a : b;
-        const int64_t index = is_a ? blockIdx.x : blockIdx.x - a_tiles;
-        const int64_t right = (of.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
-        const int64_t down = (of.rows + SPLIT_ROWS - 1) / SPLIT_ROWS;
-        const int64_t x = index % right, y = index / right % down;
+        const unsigned index = (unsigned)(is_a ? block : block - a_tiles); // a grid has no more tiles
+        const unsigned right = (unsigned)ceil_div(of.columns, SPLIT_COLUMNS);
+        const unsigned down = (unsigned)ceil_div(of.rows, SPLIT_ROWS);
 
         matrix = index / right / down;
-        row = y * SPLIT_ROWS + threadIdx.x / 32 * WARP_ROWS;
-        column = x * SPLIT_COLUMNS + threadIdx.x % 32 * LANE_COLUMNS;
-        strip = matrix * (of.sides_are_rows ? down : right) + (of.sides_are_rows ? y : x);
+        row = (int64_t)(index / right % down) * SPLIT_ROWS + threadIdx.x / 32 * WARP_ROWS;
+        column = (int64_t)(index % right) * SPLIT_COLUMNS + threadIdx.x % 32 * LANE_COLUMNS;
     }
 
     __device__ bool has(int r, int c) const
@@ -129,13 +134,20 @@ struct split_tile {
         return row + r < of.rows && column + c < of.columns;
     }
 
+    __device__ T element(int r, int c) const
+    {
+        return of.data.data[matrix * of.data.batch_stride + (row + r) * of.data.row_stride +
+                            (column + c) * of.data.column_stride];
+    }
+
     __device__ void load(T (&x)[WARP_ROWS][LANE_COLUMNS]) const
     {
-        const T *first = of.data.data + matrix * of.data.batch_stride;
+        const T *first = of.data.data + matrix * of.data.batch_stride + row * of.data.row_stride +
+                         column * of.data.column_stride;
 
 #pragma unroll
         for (int r = 0; r < WARP_ROWS; r++) {
-            const T *from = first + (row + r) * of.data.row_stride + column * of.data.column_stride;
+            const T *from = first + r * of.data.row_stride;
 
             if (of.packs && has(r, LANE_COLUMNS - 1)) {
                 const pack<T, LANE_COLUMNS> all = *(const pack<T, LANE_COLUMNS> *)from;
@@ -173,38 +185,9 @@ struct split_tile {
         return matrix * of.sides() + (of.sides_are_rows ? row + r : column + c);
     }
 
-    // What the elements of this thread's sides are multiplied by, in two steps; zeros if they are not finite.
-    struct scales {
-        bool by_row;
-        float2 of_row[WARP_ROWS], of_column[LANE_COLUMNS];
-
-        __device__ scales(const split_tile &tile, int exponent) : by_row(tile.of.sides_are_rows)
-        {
-            const auto scale = [&](bool inside, int r, int c) {
-                const unsigned largest = inside ? tile.of.facts.largest[tile.side(r, c)] : 0;
-                const int power = side_scale(largest, exponent), first = min(power, 127);
-
-                return is_finite_side(largest) ? make_float2(power_of_two(first), power_of_two(power - first))
-                                               : make_float2(0, 0);
-            };
-
-#pragma unroll
-            for (int r = 0; r < WARP_ROWS; r++)
-                of_row[r] = scale(by_row && tile.has(r, 0), r, 0);
-#pragma unroll
-            for (int c = 0; c < LANE_COLUMNS; c++)
-                of_column[c] = scale(!by_row && tile.has(0, c), 0, c);
-        }
-
-        __device__ float2 operator()(int r, int c) const
-        {
-            return by_row ? of_row[r] : of_column[c];
-        }
-    };
-
-    // Joins what the threads know of each element's side, and gives it to `add(side, value)`.
-    template <class Join, class Add>
-    __device__ void join_sides(const unsigned (&x)[WARP_ROWS][LANE_COLUMNS], Join join, Add add) const
+    // Joins value(r, c) of the threads' elements for each side, and gives it to `add(side, joined value)`.
+    template <class Value, class Join, class Add>
+    __device__ void join_sides(Value value, Join join, Add add) const
     {
         __shared__ unsigned of_columns[SPLIT_WARPS][SPLIT_COLUMNS];
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -212,8 +195,11 @@ struct split_tile {
         if (of.sides_are_rows) {
 #pragma unroll
             for (int r = 0; r < WARP_ROWS; r++) {
-                unsigned all = join(join(x[r][0], x[r][1]), join(x[r][2], x[r][3]));
+                unsigned all = value(r, 0);
 
+#pragma unroll
+                for (int c = 1; c < LANE_COLUMNS; c++)
+                    all = join(all, value(r, c));
                 for (int distance = 16; distance > 0; distance /= 2)
                     all = join(all, __shfl_xor_sync(~0u, all, distance));
                 if (lane == 0 && row + r < of.rows)
@@ -223,11 +209,11 @@ struct split_tile {
         }
 #pragma unroll
         for (int c = 0; c < LANE_COLUMNS; c++) {
-            unsigned all = x[0][c];
+            unsigned all = value(0, c);
 
 #pragma unroll
             for (int r = 1; r < WARP_ROWS; r++)
-                all = join(all, x[r][c]);
+                all = join(all, value(r, c));
             of_columns[warp][lane + c * 32] = all;
         }
         __syncthreads(); // all warps have stored their columns before they are joined
@@ -255,120 +241,221 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 {
     const split_tile<float> tile(a, b, a_tiles);
     float x[WARP_ROWS][LANE_COLUMNS];
-    unsigned magnitude[WARP_ROWS][LANE_COLUMNS];
 
     pdl_wait();
     tile.load(x);
-#pragma unroll
-    for (int r = 0; r < WARP_ROWS; r++)
-#pragma unroll
-        for (int c = 0; c < LANE_COLUMNS; c++)
-            magnitude[r][c] = __float_as_uint(x[r][c]) & 0x7fffffff;
-    tile.join_sides(
-        magnitude, [](unsigned p, unsigned q) { return max(p, q); },
-        [&](int64_t side, unsigned largest) { atomicMax(&tile.of.facts.largest[side], largest); });
+    tile.join_sides([&](int r, int c) { return __float_as_uint(x[r][c]) & 0x7fffffff; },
+                    [](unsigned p, unsigned q) { return max(p, q); },
+                    [&](int64_t side, unsigned largest) { atomicMax(&tile.of.facts.largest[side], largest); });
 }
 
-// Stores neighbours in row r of a part.
+// A thread's neighbours in a row of a part.
+using part_pack = uint2;
+static_assert(sizeof(part_pack) == LANE_COLUMNS * sizeof(uint16_t), "as many as a thread's columns");
+
+// Where a thread stores its elements' parts.
 template <class T>
-static __device__ inline void store_part(const split_tile<T> &tile, uint16_t *parts, int part, int r,
-                                         const uint16_t (&x)[LANE_COLUMNS])
-{
-    const split_operand<T> &of = tile.of;
-    pack<uint16_t, LANE_COLUMNS> all;
+struct part_rows {
+    uint16_t *first;
+    int64_t pitch, part_elements;
+    int rows; // that the operand has from this thread's first one on
 
-    if (tile.row + r >= of.rows || tile.column >= of.pitch) // a pitch is a multiple of a pack
-        return;
-    for (int c = 0; c < LANE_COLUMNS; c++)
-        all.element[c] = x[c];
-    *(pack<uint16_t, LANE_COLUMNS>
-          *)&parts[((part * of.matrices + tile.matrix) * of.rows + tile.row + r) * of.pitch + tile.column] = all;
+    __device__ part_rows(const split_tile<T> &tile, uint16_t *parts)
+        : first(&parts[(tile.matrix * tile.of.rows + tile.row) * tile.of.pitch + tile.column]),
+          pitch(tile.of.pitch), part_elements(tile.of.matrices * tile.of.rows * tile.of.pitch),
+          rows(tile.column < tile.of.pitch ? (int)min(tile.of.rows - tile.row, (int64_t)WARP_ROWS) : 0)
+    {
+    }
+
+    __device__ void store(int part, int r, const part_pack &x) const
+    {
+        if (r < rows)                                                         // a pitch is a multiple of a pack
+            __stwb((part_pack *)&first[part * part_elements + r * pitch], x); // nvcc splits an assignment
+    }
+};
+
+// Two numbers rounded to 16 bits.
+static __device__ inline __half2 round_pair(float x, float y, __half)
+{
+    return __floats2half2_rn(x, y);
 }
 
-// Whether the strip of the block's tile has a side whose elements are mostly small, or sides so short that their
-// products' errors do not cancel. Every block adds its counts first; the last one of the strip knows.
-static __device__ bool is_last_and_sparse(const split_tile<float> &tile)
+static __device__ inline __nv_bfloat162 round_pair(float x, float y, __nv_bfloat16)
 {
-    constexpr int SHORT = 32;
-    const split_operand<float> &of = tile.of;
-    const int64_t length = of.sides_are_rows ? of.columns : of.rows;
-    const int64_t tiles = ceil_div(length, of.sides_are_rows ? SPLIT_COLUMNS : SPLIT_ROWS);
-    const int count = of.sides_are_rows ? SPLIT_ROWS : SPLIT_COLUMNS;
-    const int64_t first = (of.sides_are_rows ? tile.row : tile.column) / count * count;
-    __shared__ bool is_last;
-
-    __threadfence();
-    __syncthreads(); // all threads have added their counts before the ticket is drawn
-    if (threadIdx.x == 0)
-        is_last = atomicAdd(&of.facts.tickets[tile.strip], 1u) == tiles - 1;
-    __syncthreads(); // all threads know whether the block is the last
-    if (!is_last || threadIdx.x >= count || first + threadIdx.x >= of.sides())
-        return false;
-    __threadfence();
-    const int64_t side = tile.matrix * of.sides() + first + threadIdx.x;
-    const unsigned largest = of.facts.largest[side];
-
-    return largest && is_finite_side(largest) &&
-           (length < SHORT || 2 * (int64_t)__ldcg(&of.facts.large[side]) <= length);
+    return __floats2bfloat162_rn(x, y);
 }
 
-// Stores an operand as PARTS float16, and completes the facts.
-template <int PARTS>
-static __global__ void __launch_bounds__(SPLIT_BLOCK, 3)
-    matmul_split_halves(split_operand<float> a, split_operand<float> b, int64_t a_tiles)
-{
-    constexpr float LARGE = 512, LEAST = 0x1p-86f; // BFLOATS_EXPONENT makes 2^-50 of the latter
-    const split_tile<float> tile(a, b, a_tiles);
-    const side_facts &facts = tile.of.facts;
-    float x[WARP_ROWS][LANE_COLUMNS];
-    unsigned large[WARP_ROWS][LANE_COLUMNS];
-    bool is_long = false;
-    unsigned special = 0; // a bit per element
+// Stores a thread's elements as PARTS numbers of type Part, which are rounded remainders of each other. Calls
+// look(side, x, scaled x) for each element, whose side is the side-th of the thread's. Returns whether one of the
+// elements has more than one part, and whether a side is not finite, and so stored as zeros.
+struct stored_parts {
+    bool more_than_one, special;
+};
 
-    pdl_wait();
-    tile.load(x);
-    const split_tile<float>::scales scales(tile, HALVES_EXPONENT);
+template <class Part, int PARTS, bool BY_ROW, class Look>
+static __device__ stored_parts store_parts(const split_tile<float> &tile, uint16_t *parts, int exponent,
+                                           const float (&x)[WARP_ROWS][LANE_COLUMNS], Look look)
+{
+    const part_rows<float> rows(tile, parts);
+    float2 scales[WARP_ROWS]; // what a side's elements are multiplied by, in two steps
+    unsigned rests = 0;
+    bool special = false;
+
+    static_assert(WARP_ROWS == LANE_COLUMNS, "as many sides, whether they are rows or columns");
+#pragma unroll
+    for (int i = 0; i < WARP_ROWS; i++) {
+        const int r = BY_ROW ? i : 0, c = BY_ROW ? 0 : i;
+        const unsigned largest = tile.has(r, c) ? tile.of.facts.largest[tile.side(r, c)] : 0;
+        const int power = side_scale(largest, exponent), first = min(power, 127);
+
+        scales[i] = make_float2(power_of_two(first), power_of_two(power - first));
+        if (!is_finite_side(largest))
+            scales[i].x = 0, special = true;
+    }
 #pragma unroll
     for (int r = 0; r < WARP_ROWS; r++) {
-        uint16_t parts[PARTS][LANE_COLUMNS];
+        uint32_t words[PARTS][LANE_COLUMNS / 2];
 
 #pragma unroll
-        for (int c = 0; c < LANE_COLUMNS; c++) {
-            const float2 scale = scales(r, c);
-            const float scaled = scale.x > 0 ? x[r][c] * scale.x * scale.y : 0;
-            float rest = scaled;
+        for (int c = 0; c < LANE_COLUMNS; c += 2) {
+            float rest[2];
 
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int side = BY_ROW ? r : c + e;
+
+                rest[e] = scales[side].x > 0 ? x[r][c + e] * scales[side].x * scales[side].y : 0;
+                look(side, x[r][c + e], rest[e]);
+            }
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
-                const __half rounded = __float2half_rn(rest);
+                const auto rounded = round_pair(rest[0], rest[1], Part());
 
-                parts[part][c] = __half_as_ushort(rounded);
-                rest -= __half2float(rounded);
-                is_long = is_long || (part == 0 && rest != 0);
+                memcpy(&words[part][c / 2], &rounded, sizeof rounded);
+                rest[0] -= __low2float(rounded);
+                rest[1] -= __high2float(rounded);
+                if (part == 0)
+                    rests |= __float_as_uint(rest[0]) | __float_as_uint(rest[1]);
             }
-            large[r][c] = fabsf(scaled) >= LARGE;
-            special |= (unsigned)(scale.x == 0 || (x[r][c] != 0 && fabsf(scaled) < LEAST))
-                       << (r * LANE_COLUMNS + c);
         }
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
-            store_part(tile, tile.of.parts, part, r, parts[part]);
+            rows.store(part, r, make_uint2(words[part][0], words[part][1]));
     }
-    static_assert(WARP_ROWS * LANE_COLUMNS < 32, "a bit per element");
-    for (int e = 0; special >> e; e++)
-        if (special >> e & 1)
-            atomicOr(&facts.special[tile.side(e / LANE_COLUMNS, e % LANE_COLUMNS)], 1u);
-    tile.join_sides(
-        large, [](unsigned p, unsigned q) { return p + q; },
-        [&](int64_t side, unsigned count) { atomicAdd(&facts.large[side], count); });
+    return {rests << 1 != 0, special};
+}
 
-    unsigned flags = __syncthreads_or(is_long) ? LONG : 0;
+// Adds up the threads' counts for each side, and gives them to `add(side, count)`. A thread has one in each byte,
+// for its rows or its columns; a block's counts fit a byte.
+template <bool BY_ROW, class Add>
+static __device__ void add_counts(const split_tile<float> &tile, unsigned counts, Add add)
+{
+    constexpr int BITS = 8;
+    const auto count = [](unsigned all, int i) { return all >> i * BITS & ((1 << BITS) - 1); };
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-    if (__syncthreads_or(is_last_and_sparse(tile)))
-        flags |= SPARSE;
-    if (threadIdx.x == 0 && flags) {
-        atomicOr(tile.flags(), flags);
-        atomicOr(facts.all, flags);
+    static_assert(SPLIT_COLUMNS < 1 << BITS && SPLIT_ROWS < 1 << BITS && WARP_ROWS * BITS == 32, "they fit");
+    if (BY_ROW) {
+        for (int distance = 16; distance > 0; distance /= 2)
+            counts += __shfl_xor_sync(~0u, counts, distance);
+        if (lane < WARP_ROWS && tile.row + lane < tile.of.rows)
+            add(tile.side(lane, 0), count(counts, lane));
+        return;
+    }
+    __shared__ unsigned of_columns[SPLIT_WARPS][32];
+
+    of_columns[warp][lane] = counts;
+    __syncthreads(); // all warps have stored their columns' counts before they are added up
+    if (threadIdx.x < SPLIT_COLUMNS) {
+        const int64_t column = tile.column - lane * LANE_COLUMNS + threadIdx.x; // of the thread that adds
+        unsigned all = 0;
+
+        for (int w = 0; w < SPLIT_WARPS; w++)
+            all += of_columns[w][threadIdx.x / LANE_COLUMNS];
+        if (column < tile.of.columns)
+            add(tile.matrix * tile.of.sides() + column, count(all, threadIdx.x % LANE_COLUMNS));
+    }
+}
+
+template <int PARTS, bool BY_ROW>
+static __device__ void store_halves(const split_tile<float> &tile)
+{
+    constexpr float LARGE = 512, LEAST = 0x1p-86f; // BFLOATS_EXPONENT makes 2^-50 of the latter
+    const side_facts &facts = tile.of.facts;
+    float x[WARP_ROWS][LANE_COLUMNS];
+    unsigned large = 0; // a count in each byte
+    bool tiny = false;
+
+    tile.load(x);
+    const stored_parts stored = store_parts<__half, PARTS, BY_ROW>(
+        tile, tile.of.parts, HALVES_EXPONENT, x, [&](int side, float element, float scaled) {
+            large += (unsigned)(fabsf(scaled) >= LARGE) << side * 8;
+            tiny = tiny || (element != 0 && fabsf(scaled) < LEAST);
+        });
+
+    if (stored.special || tiny) // rare: each element is loaded once more
+#pragma unroll 1
+        for (int e = 0; e < WARP_ROWS * LANE_COLUMNS; e++) {
+            const int r = e / LANE_COLUMNS, c = e % LANE_COLUMNS;
+
+            if (!tile.has(r, c))
+                continue;
+            const float element = tile.element(r, c);
+            const unsigned largest = facts.largest[tile.side(r, c)];
+            const float scaled = times_power(element, side_scale(largest, HALVES_EXPONENT));
+
+            if (!is_finite_side(largest) || (element != 0 && fabsf(scaled) < LEAST))
+                atomicOr(&facts.special[tile.side(r, c)], 1u);
+        }
+    add_counts<BY_ROW>(tile, large, [&](int64_t side, unsigned count) { atomicAdd(&facts.large[side], count); });
+    if (__syncthreads_or(stored.more_than_one) && threadIdx.x == 0) {
+        atomicOr(tile.flags(), LONG);
+        atomicOr(facts.all, LONG);
+    }
+}
+
+// Stores an operand as PARTS float16, and counts its sides' large elements. The tiles have the reverse order of
+// the pass before: what that read last is still in L2.
+template <int PARTS>
+static __global__ void __launch_bounds__(SPLIT_BLOCK, 4)
+    matmul_split_halves(split_operand<float> a, split_operand<float> b, int64_t a_tiles)
+{
+    const split_tile<float> tile(a, b, a_tiles, gridDim.x - 1 - blockIdx.x);
+
+    pdl_wait();
+    if (tile.of.sides_are_rows)
+        store_halves<PARTS, true>(tile);
+    else
+        store_halves<PARTS, false>(tile);
+}
+
+// Completes the facts: the scales, and the flags of the strips that have a side whose elements are mostly small,
+// or sides so short that their products' errors do not cancel. A block has a strip of a, or of b if there are not
+// so many.
+static __global__ void __launch_bounds__(STRIP)
+    matmul_split_facts(split_operand<float> a, split_operand<float> b, int64_t a_strips)
+{
+    constexpr int SHORT = 32;
+    const bool is_a = blockIdx.x < a_strips;
+    const split_operand<float> of = is_a ? a : b;
+    const int64_t strip = is_a ? blockIdx.x : blockIdx.x - a_strips, sides = of.sides();
+    const int64_t length = of.sides_are_rows ? of.columns : of.rows;
+    const int64_t in_matrix = strip % of.strips() * STRIP + threadIdx.x;
+    const int64_t side = strip / of.strips() * sides + in_matrix;
+    bool is_sparse = false;
+
+    pdl_wait();
+    if (in_matrix < sides) {
+        const unsigned largest = of.facts.largest[side];
+
+        is_sparse =
+            largest && is_finite_side(largest) && (length < SHORT || 2 * (int64_t)of.facts.large[side] <= length);
+        of.facts.scale[strip / of.strips() * of.side_pitch() + in_matrix] =
+            of.facts.special[side] ? SPECIAL_SIDE : side_scale(largest, 0);
+    }
+    if (__syncthreads_or(is_sparse) && threadIdx.x == 0) {
+        atomicOr(&of.facts.flags[strip], SPARSE);
+        atomicOr(of.facts.all, SPARSE);
     }
 }
 
@@ -387,28 +474,12 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     if (halves_suffice(tile.flags_of_strips<STRIPS>() | *(blockIdx.x < a_tiles ? b : a).facts.all))
         return;
     tile.load(x);
-    const split_tile<float>::scales scales(tile, BFLOATS_EXPONENT);
-#pragma unroll
-    for (int r = 0; r < WARP_ROWS; r++) {
-        uint16_t parts[PARTS][LANE_COLUMNS];
+    const auto ignore = [](int, float, float) {};
 
-#pragma unroll
-        for (int c = 0; c < LANE_COLUMNS; c++) {
-            const float2 scale = scales(r, c);
-            float rest = scale.x > 0 ? x[r][c] * scale.x * scale.y : 0;
-
-#pragma unroll
-            for (int part = 0; part < PARTS; part++) {
-                const __nv_bfloat16 rounded = __float2bfloat16_rn(rest);
-
-                parts[part][c] = __bfloat16_as_ushort(rounded);
-                rest -= __bfloat162float(rounded);
-            }
-        }
-#pragma unroll
-        for (int part = 0; part < PARTS; part++)
-            store_part(tile, tile.of.bfloats, part, r, parts[part]);
-    }
+    if (tile.of.sides_are_rows)
+        store_parts<__nv_bfloat16, PARTS, true>(tile, tile.of.bfloats, BFLOATS_EXPONENT, x, ignore);
+    else
+        store_parts<__nv_bfloat16, PARTS, false>(tile, tile.of.bfloats, BFLOATS_EXPONENT, x, ignore);
 }
 
 // Copies operands of 16-bit elements.
@@ -421,13 +492,13 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 
     pdl_wait();
     tile.load(x);
+    const part_rows<T> rows(tile, tile.of.parts);
 #pragma unroll
     for (int r = 0; r < WARP_ROWS; r++) {
-        uint16_t bits[LANE_COLUMNS];
+        part_pack bits;
 
-        for (int c = 0; c < LANE_COLUMNS; c++)
-            bits[c] = reinterpret_cast<const uint16_t &>(x[r][c]);
-        store_part(tile, tile.of.parts, 0, r, bits);
+        memcpy(&bits, x[r], sizeof bits);
+        rows.store(0, r, bits);
     }
 }
 
@@ -460,13 +531,14 @@ static int64_t place_facts(void *scratch, split_operand<float> &a, split_operand
         return first;
     };
 
+    for (split_operand<float> *x : {&a, &b}) // first, so that they can be loaded together
+        x->facts.scale = (int *)take(x->matrices * x->side_pitch());
     for (split_operand<float> *x : {&a, &b}) {
         const int64_t sides = x->matrices * x->sides();
 
         x->facts.largest = take(sides);
         x->facts.large = take(sides);
         x->facts.special = take(sides);
-        x->facts.tickets = take(x->matrices * ceil_div(x->sides(), SPLIT_ROWS));
         x->facts.flags = take(x->matrices * x->strips());
         x->facts.all = take(1);
     }
@@ -507,4 +579,13 @@ template <auto KERNEL, class T>
 
     return tiles > MAX_GRID_X ? cudaErrorInvalidConfiguration
                               : launch<KERNEL>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles);
+}
+
+[[nodiscard]] static cudaError_t launch_facts(const split_operand<float> &a, const split_operand<float> &b,
+                                              cudaStream_t stream)
+{
+    const int64_t a_strips = a.matrices * a.strips(), strips = a_strips + b.matrices * b.strips();
+
+    return strips > MAX_GRID_X ? cudaErrorInvalidConfiguration
+                               : launch<matmul_split_facts>((unsigned)strips, STRIP, 0, stream, a, b, a_strips);
 }

@@ -25,7 +25,7 @@ constexpr int MULTIPLYING = BM / MM;  // warpgroups
 constexpr int BLOCK = (1 + MULTIPLYING) * GROUP;
 constexpr int SHARED_BYTES = 227 << 10;                            // of a block
 constexpr int TILE_ROWS_TOGETHER = 12;                             // tiles that run at the same time form a square
-constexpr int COPYING_REGISTERS = 24, MULTIPLYING_REGISTERS = 240; // per thread; of the 168 that all begin with
+constexpr int COPYING_REGISTERS = 40, MULTIPLYING_REGISTERS = 232; // per thread; of the 168 that all begin with
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
 // another has rows across it, in panels.
@@ -49,13 +49,96 @@ struct step_tiles {
     }
 };
 
+// A warp's rows of C on their way to global memory, ROW_BYTES at a time. Chunk c of row r, 16 bytes, is stored at
+// c ^ r % 8.
+constexpr int WARP_MM = MM / (GROUP / WARP), ROW_BYTES = 128;
+
+struct row_buffer {
+    unsigned char bytes[WARP_MM][ROW_BYTES];
+};
+
+template <class T>
+struct row_packs {
+    static constexpr int SIZE = 16 / (int)sizeof(T), COLUMNS = ROW_BYTES / (int)sizeof(T);
+    static constexpr int LANES = COLUMNS / SIZE,
+                         ROWS = WARP_MM / (WARP / LANES); // of a row; that a lane has packs of
+
+    // the i-th row of which a lane has a pack, and the pack's first column among COLUMNS
+    static __device__ int row(int i)
+    {
+        return i * (WARP / LANES) + threadIdx.x % WARP / LANES;
+    }
+
+    static __device__ int column()
+    {
+        return threadIdx.x % LANES * SIZE;
+    }
+
+    // Calls store(round, i, pack) for the packs of row(i), in rounds of COLUMNS columns. wgmma leaves each lane
+    // pairs of neighbours; shared memory exchanges them for packs that are neighbours in C. All lanes of a warp
+    // take part.
+    template <int N, class Store>
+    static __device__ void for_each(row_buffer &buffer, const float (&sum)[N], Store store)
+    {
+        const int lane = threadIdx.x % WARP;
+        const auto chunk = [&](int r, int c) { return &buffer.bytes[r][(c ^ r % 8) * 16]; };
+
+#pragma unroll
+        for (int round = 0; round < 2 * N / COLUMNS; round++) {
+            __syncwarp(); // the lanes have read the packs of the round before
+#pragma unroll
+            for (int group = 0; group < COLUMNS / 8; group++)
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const int byte = (group * 8 + lane % 4 * 2) * (int)sizeof(T); // in the row
+                    const float *pair = &sum[(round * COLUMNS / 8 + group) * 4 + half * 2];
+
+                    *(pack<T, 2> *)(chunk(half * 8 + lane / 4, byte / 16) +
+                                    byte % 16) = {{T(pair[0]), T(pair[1])}};
+                }
+            __syncwarp(); // all lanes have stored their pairs
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+                store(round, i, *(const pack<T, SIZE> *)chunk(row(i), lane % LANES));
+        }
+    }
+
+    // Stores a pack where one begins.
+    static __device__ void store_whole(T *to, const pack<T, SIZE> &x)
+    {
+        uint4 words;
+
+        memcpy(&words, &x, sizeof words);
+        __stwb((uint4 *)to, words); // nvcc splits an assignment
+    }
+
+    // Stores a pack anywhere. `left`: how many columns C has from here on.
+    static __device__ void store(T *to, int64_t left, const pack<T, SIZE> &x)
+    {
+#pragma unroll
+        for (int e = 0; e < SIZE; e++)
+            if (e < left)
+                to[e] = x.element[e];
+    }
+
+    // Whether rows of n elements begin at multiples of a pack.
+    static bool are_whole(const T *c, int64_t n)
+    {
+        return n % SIZE == 0 && (uintptr_t)c % sizeof(pack<T, SIZE>) == 0;
+    }
+};
+
 template <class Step>
 struct step_ring {
-    static constexpr int MBARRIER_BYTES = 256, STAGES = (SHARED_BYTES - MBARRIER_BYTES) / (int)sizeof(Step);
+    static constexpr int WARPS = MULTIPLYING * GROUP / WARP; // that multiply
+    static constexpr int MBARRIER_BYTES = 256,
+                         STAGES =
+                             (SHARED_BYTES - MBARRIER_BYTES - WARPS * (int)sizeof(row_buffer)) / (int)sizeof(Step);
     static_assert(STAGES >= 2 && 2 * STAGES * sizeof(uint64_t) <= MBARRIER_BYTES,
                   "a stage is read, another written");
 
     Step stages[STAGES];
+    row_buffer rows[WARPS];
     uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
 };
 
@@ -182,12 +265,14 @@ static __device__ inline void add_exactly(float &sum, float &rest, float x)
     sum = both;
 }
 
-// A warpgroup that multiplies: rows [row, row + MM) of each of those tiles. store(sum, matrix, y, x): of its rows.
+// A warpgroup that multiplies: rows [row, row + MM) of each of those tiles. store(buffer, sum, matrix, y, x): of a
+// warp's rows, the first of which is y.
 template <class Step, bool PROMOTE, class Takes, class Store>
 static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_product &p, int row, Takes takes,
                                       Store store)
 {
     constexpr int STAGES = step_ring<Step>::STAGES, N = Step::BN / 2;
+    const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
     unsigned turn = 0;
 
     const auto release = [&](unsigned s) {
@@ -256,7 +341,8 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
             ptx::wgmma_fence_accumulators(sum);
             release((turn - 1) % STAGES);
         }
-        store(sum, matrix, (int64_t)tile_row * BM + row, (int64_t)tile_column * Step::BN);
+        store(ring.rows[warp], sum, matrix, (int64_t)tile_row * BM + warp * WARP_MM,
+              (int64_t)tile_column * Step::BN);
     }
 }
 
@@ -266,7 +352,7 @@ static __device__ void init_ring(Ring &ring)
     if (threadIdx.x == 0) {
         for (int s = 0; s < Ring::STAGES; s++) {
             ptx::mbarrier_init(&ring.full[s], 1);
-            ptx::mbarrier_init(&ring.empty[s], MULTIPLYING * GROUP / WARP);
+            ptx::mbarrier_init(&ring.empty[s], Ring::WARPS);
         }
         ptx::fence_mbarrier_init();
     }
@@ -288,20 +374,6 @@ static __device__ void multiply(step_ring<Step> &ring, const mapped_product &p, 
     } else {
         ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
         multiply_tiles<Step, PROMOTE>(ring, p, (group - 1) * MM, takes, store);
-    }
-}
-
-// Stores a thread's pair of neighbours. `pairs`: rows begin at multiples of a pair.
-template <class T>
-static __device__ inline void store_neighbours(T *to, bool pairs, int64_t left, float first, float second)
-{
-    if (pairs && left > 0)
-        *(pack<T, 2> *)to = {{T(first), T(second)}};
-    else {
-        if (left > 0)
-            to[0] = T(first);
-        if (left > 1)
-            to[1] = T(second);
     }
 }
 

@@ -9,8 +9,37 @@ template <class T>
 struct half_product {
     mapped_product mapped;
     T *c;
-    bool pairs;
+    bool whole_packs;
 };
+
+// Stores a warp's rows of a tile, whose first element is (y, x).
+template <int COLUMNS, class T>
+static __device__ void store_rows(row_buffer &buffer, const half_product<T> &p, const float (&sum)[COLUMNS / 2],
+                                  int matrix, int64_t y, int64_t x)
+{
+    using packs = row_packs<T>;
+    const int64_t n = p.mapped.n, first_row = y + packs::row(0), left = n - x - packs::column();
+    const int rows = (int)min(p.mapped.m - first_row, (int64_t)WARP_MM);
+    T *const c = &p.c[(matrix * p.mapped.m + first_row) * n + x + packs::column()];
+
+    const auto store = [&](auto whole_packs) {
+        packs::for_each(buffer, sum, [&](int round, int i, const auto &pack) {
+            const int down = packs::row(i) - packs::row(0), right = round * packs::COLUMNS;
+
+            if (down >= rows || right >= left)
+                return;
+            if constexpr (decltype(whole_packs)::value)
+                packs::store_whole(&c[down * n + right], pack);
+            else
+                packs::store(&c[down * n + right], left - right, pack);
+        });
+    };
+
+    if (p.whole_packs)
+        store(std::true_type());
+    else
+        store(std::false_type());
+}
 
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
@@ -23,17 +52,8 @@ static __global__ void __launch_bounds__(BLOCK, 1)
     pdl_wait();
     multiply<Step, false>(
         *(step_ring<Step> *)bytes, p.mapped, a_map, b_map, [](int, int, int) { return true; },
-        [&](const float(&sum)[Step::BN / 2], int matrix, int64_t y, int64_t x) {
-            const int64_t m = p.mapped.m, n = p.mapped.n, column = x + threadIdx.x % 4 * 2;
-            const int64_t row = y + threadIdx.x % GROUP / WARP * 16 + threadIdx.x % WARP / 4;
-
-#pragma unroll
-            for (int e = 0; e < Step::BN / 2; e += 2) {
-                const int64_t to = row + e / 2 % 2 * 8, at = column + e / 4 * 8;
-
-                if (to < m)
-                    store_neighbours(&p.c[(matrix * m + to) * n + at], p.pairs, n - at, sum[e], sum[e + 1]);
-            }
+        [&](row_buffer &buffer, const float(&sum)[Step::BN / 2], int matrix, int64_t y, int64_t x) {
+            store_rows<Step::BN>(buffer, p, sum, matrix, y, x);
         });
 }
 
@@ -62,7 +82,7 @@ template <int COLUMNS, class T>
                               : map_parts<T>(to, x, 1, sides);
     };
     const half_product<T> p = {mapped_product_of(args, a.matrices, b.matrices, COLUMNS), of.c,
-                               args->n % 2 == 0 && (uintptr_t)args->c % (2 * sizeof(T)) == 0};
+                               row_packs<T>::are_whole(of.c, args->n)};
     CUtensorMap a_map, b_map;
 
     if (cudaError_t error = place_parts(args, 0, 1, 0, a, b))

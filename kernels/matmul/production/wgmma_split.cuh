@@ -10,7 +10,7 @@
 // "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019) Rows and
 // columns with infinities, NaN or a range of more than 2^100 are computed one element at a time.
 //
-// Launch: four passes over the operands (split.cuh), then two kernels with blocks of 384 threads, one block per
+// Launch: the passes of split.cuh, then two kernels with blocks of 384 threads, one block per
 // multiprocessor: one for the tiles in float16, one for those in bfloat16.
 #include "wgmma.cuh"
 
@@ -20,7 +20,7 @@ struct split_product {
     strided_matrix<float> a, b;
     side_facts a_facts, b_facts;
     float *c;
-    bool pairs;
+    bool whole_packs;
 };
 
 static __device__ float plain_sum(const split_product &p, int matrix, int64_t y, int64_t x)
@@ -34,75 +34,81 @@ static __device__ float plain_sum(const split_product &p, int matrix, int64_t y,
     return sum;
 }
 
-// Computes the elements of special rows and columns again, among a warp's MM / 4 rows and COLUMNS columns of C.
+// Computes the elements of special rows and columns again, among a warp's rows and COLUMNS columns of C from (y,
+// x) on. The scales are those of the first row and column.
 template <int COLUMNS>
-static __device__ void store_special_sums(const split_product &p, int matrix, int64_t y, int64_t x)
+static __device__ void store_special_sums(const split_product &p, const int *row_scale, const int *column_scale,
+                                          int matrix, int64_t y, int64_t x)
 {
-    constexpr int ROWS = MM / (GROUP / WARP);
-    const int lane = threadIdx.x % WARP;
     const int64_t m = p.mapped.m, n = p.mapped.n;
-    const unsigned *rows = p.a_facts.special + p.mapped.a_matrix(matrix) * m + y;
-    const unsigned *columns = p.b_facts.special + p.mapped.b_matrix(matrix) * n + x;
-    bool special = lane < ROWS && y + lane < m && rows[lane];
 
-    for (int i = lane; i < COLUMNS; i += WARP)
-        special = special || (x + i < n && columns[i]);
-    if (!__any_sync(~0u, special))
-        return;
     __syncwarp(); // the other lanes have stored what is overwritten
-    for (int r = 0; r < ROWS && y + r < m; r++)
-        for (int i = lane; i < COLUMNS && x + i < n; i += WARP)
-            if (rows[r] || columns[i])
+    for (int r = 0; r < WARP_MM && y + r < m; r++)
+        for (int i = threadIdx.x % WARP; i < COLUMNS && x + i < n; i += WARP)
+            if (row_scale[r] == SPECIAL_SIDE || column_scale[i] == SPECIAL_SIDE)
                 p.c[(matrix * m + y + r) * n + x + i] = plain_sum(p, matrix, y + r, x + i);
 }
 
-// Stores a warpgroup's rows of a tile, whose first element is (y, x). `exponent`: of a side's largest element,
-// once multiplied.
-template <int COLUMNS, int N>
-static __device__ void store_rows(const split_product &p, int exponent, const float (&sum)[N], int matrix,
-                                  int64_t y, int64_t x)
+// Stores a warp's rows of a tile, whose first element is (y, x), divided by what their sides were multiplied by.
+// `exponent`: of a side's largest element, once multiplied.
+template <int COLUMNS>
+static __device__ void store_rows(row_buffer &buffer, const split_product &p, int exponent,
+                                  const float (&sum)[COLUMNS / 2], int matrix, int64_t y, int64_t x)
 {
+    using packs = row_packs<float>;
     constexpr int SMALL = 63; // sums of two such exponents are exponents of normal numbers
-    constexpr int PAIRS = 8;  // at once: so many loads are in flight
-    const int64_t m = p.mapped.m, n = p.mapped.n, first_row = y + threadIdx.x % GROUP / WARP * 16;
-    const unsigned *rows = p.a_facts.largest + p.mapped.a_matrix(matrix) * m;
-    const unsigned *columns = p.b_facts.largest + p.mapped.b_matrix(matrix) * n;
-    const int64_t row = first_row + threadIdx.x % WARP / 4,
-                  column = x + threadIdx.x % 4 * 2; // of the first element
-    int row_scale[2];
+    constexpr int ROUNDS = COLUMNS / packs::COLUMNS;
+    const int64_t m = p.mapped.m, n = p.mapped.n, left = n - x - packs::column();
+    const int rows = (int)min(m - y, (int64_t)WARP_MM);
+    const int *row_scales = p.a_facts.scale + p.mapped.a_matrix(matrix) * ceil_div(m, SCALES) * SCALES + y;
+    const int *column_scales = p.b_facts.scale + p.mapped.b_matrix(matrix) * ceil_div(n, SCALES) * SCALES + x;
+    float *const c = &p.c[(matrix * m + y) * n + x + packs::column()];
+    bool special = false, small = true;
+    const auto look = [&](int &scale) {
+        special = special || scale == SPECIAL_SIDE;
+        scale += exponent;
+        small = small && abs(scale) <= SMALL;
+    };
+    pack<int, SCALES> of_column[ROUNDS];
+    int of_row[packs::ROWS];
 
-    for (int h = 0; h < 2; h++)
-        row_scale[h] = row + h * 8 < m ? side_scale(rows[row + h * 8], exponent) : 0;
+    static_assert(packs::SIZE == SCALES, "a pack's scales are loaded together");
 #pragma unroll
-    for (int first = 0; first < N / 4; first += PAIRS) { // pairs of neighbours in both rows
-        int column_scale[PAIRS][2];
-        bool small = abs(row_scale[0]) <= SMALL && abs(row_scale[1]) <= SMALL;
-
+    for (int i = 0; i < packs::ROWS; i++)
+        of_row[i] = packs::row(i) < rows ? row_scales[packs::row(i)] : -exponent;
 #pragma unroll
-        for (int i = 0; i < PAIRS; i++)
-            for (int c = 0; c < 2; c++) {
-                const int64_t at = column + (first + i) * 8 + c;
-
-                column_scale[i][c] = at < n ? side_scale(columns[at], exponent) : 0;
-                small = small && abs(column_scale[i][c]) <= SMALL;
-            }
+    for (int round = 0; round < ROUNDS; round++)
+        of_column[round] =
+            round * packs::COLUMNS < left // the rest of a pack are zeros
+                ? *(const pack<int, SCALES> *)&column_scales[round * packs::COLUMNS + packs::column()]
+                : pack<int, SCALES>();
 #pragma unroll
-        for (int i = 0; i < PAIRS; i++)
-            for (int h = 0; h < 2; h++) {
-                const float *pair = &sum[4 * (first + i) + 2 * h];
-                const int64_t to = row + h * 8, at = column + (first + i) * 8;
-                float scaled[2];
+    for (int i = 0; i < packs::ROWS; i++)
+        look(of_row[i]);
+#pragma unroll
+    for (int round = 0; round < ROUNDS; round++)
+#pragma unroll
+        for (int e = 0; e < SCALES; e++)
+            look(of_column[round].element[e]);
 
-                for (int c = 0; c < 2; c++) {
-                    const int power = -(row_scale[h] + column_scale[i][c]);
-
-                    scaled[c] = small ? pair[c] * power_of_two(power) : times_power(pair[c], power);
-                }
-                if (to < m)
-                    store_neighbours(&p.c[(matrix * m + to) * n + at], p.pairs, n - at, scaled[0], scaled[1]);
-            }
-    }
-    store_special_sums<COLUMNS>(p, matrix, first_row, x);
+    if (p.whole_packs && __all_sync(~0u, small))
+        packs::for_each(buffer, sum, [&](int round, int i, auto values) {
+#pragma unroll
+            for (int e = 0; e < SCALES; e++)
+                values.element[e] *= power_of_two(-(of_row[i] + of_column[round].element[e]));
+            if (packs::row(i) < rows && round * packs::COLUMNS < left)
+                packs::store_whole(&c[packs::row(i) * n + round * packs::COLUMNS], values);
+        });
+    else
+        packs::for_each(buffer, sum, [&](int round, int i, auto values) {
+            for (int e = 0; e < SCALES; e++)
+                values.element[e] = times_power(values.element[e], -(of_row[i] + of_column[round].element[e]));
+            if (packs::row(i) < rows)
+                packs::store(&c[packs::row(i) * n + round * packs::COLUMNS], left - round * packs::COLUMNS,
+                             values);
+        });
+    if (__any_sync(~0u, special))
+        store_special_sums<COLUMNS>(p, row_scales, column_scales, matrix, y, x);
 }
 
 // Computes those tiles of C for which float16 suffices, or, with bfloat16 as Step::T, the others.
@@ -133,11 +139,11 @@ static __global__ void __launch_bounds__(BLOCK, 1)
     static_assert(BM == STRIP, "a tile's rows are one strip");
     if (!HALVES && all_in_halves)
         return;
-    multiply<Step, PROMOTE>(*(step_ring<Step> *)bytes, p.mapped, a_map, b_map, takes,
-                            [&](const float(&sum)[COLUMNS / 2], int matrix, int64_t y, int64_t x) {
-                                store_rows<COLUMNS>(p, HALVES ? HALVES_EXPONENT : BFLOATS_EXPONENT, sum, matrix, y,
-                                                    x);
-                            });
+    multiply<Step, PROMOTE>(
+        *(step_ring<Step> *)bytes, p.mapped, a_map, b_map, takes,
+        [&](row_buffer &buffer, const float(&sum)[COLUMNS / 2], int matrix, int64_t y, int64_t x) {
+            store_rows<COLUMNS>(buffer, p, HALVES ? HALVES_EXPONENT : BFLOATS_EXPONENT, sum, matrix, y, x);
+        });
 }
 
 template <class Step, bool PROMOTE>
@@ -151,7 +157,7 @@ template <class Step, bool PROMOTE>
                              a.facts,
                              b.facts,
                              of.c,
-                             args->n % 2 == 0 && (uintptr_t)args->c % 8 == 0};
+                             row_packs<float>::are_whole(of.c, args->n)};
     CUtensorMap a_map, b_map;
 
     if (cudaError_t error = map_parts<typename Step::T>(&a_map, a, Step::PARTS, BM))
@@ -180,6 +186,8 @@ template <int COLUMNS, int HALVES, int BFLOATS, bool PROMOTE>
     if (cudaError_t error = launch_on_tiles<matmul_split_largest>(a, b, stream))
         return error;
     if (cudaError_t error = launch_on_tiles<matmul_split_halves<HALVES>>(a, b, stream))
+        return error;
+    if (cudaError_t error = launch_facts(a, b, stream))
         return error;
     if (cudaError_t error =
             launch_on_tiles<matmul_split_bfloats<BFLOATS, (COLUMNS + STRIP - 1) / STRIP>>(a, b, stream))
