@@ -56,6 +56,8 @@ PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m
     "wgmma_single": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
     "wgmma_split": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
     "wgmma_split_small": [(n, n, n) for n in (512, 1024, 2048)],
+    "dmma_large": [(n, n, n) for n in (1024, 2048, 4095, 4096)],
+    "dmma_small": [(n, n, n) for n in (512, 1024, 2048)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
     "tiny": [(4096, 16, 16, 16)],
 }

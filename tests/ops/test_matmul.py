@@ -333,7 +333,16 @@ BLOCK_TILES = [
     *((131, 4, 132), (5, 47, 4)),
 ]
 LARGE_TILES = [(128, 128, 128), (257, 37, 131), (130, 20, 260), (66, 328, 136)]
-LARGE_BY_DEFAULT = {"mma", "wgmma", "wgmma_small", "wgmma_large", "simt", "pipelined_small", "vectorized"}
+LARGE_BY_DEFAULT = {
+    "mma",
+    "wgmma",
+    "wgmma_small",
+    "wgmma_large",
+    "dmma_small",
+    "simt",
+    "pipelined_small",
+    "vectorized",
+}
 
 
 def usual_dtype(name):
@@ -374,6 +383,8 @@ def checked_shapes(name):
         return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
     if name == "wgmma_small":  # the last: more pairs of tiles than its stages
         return [(66, 328, 136), (3, 333, 5), (3, 584, 8)]
+    if name.startswith("dmma"):  # more pairs of tiles than stages; the second: one pair
+        return [(66, 168, 72), (3, 7, 5)]
     if name.startswith("wgmma"):  # more pairs of tiles than stages; the third: one pair
         return [(66, 328, 136), (3, 333, 5), (3, 33, 5), (3, 584, 8)]
     return [(65, 20, 68), (3, 33, 4)]
@@ -386,7 +397,7 @@ CHECKED = {  # what the checker runs by default: a kernel of each kind, on small
         "mma_small": [(3, 333, 5), (3, 200, 8)],
         "matvec": checked_shapes("matvec"),
     },
-    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)]},
+    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma_small": [(3, 7, 5)]},
 }
 SCHEDULES = ("serial", "lockstep", "random")
 
@@ -421,7 +432,11 @@ def bank_cases():
     rungs = ("vectorized", "warp_tile", "pipelined")
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
     halves = ("mma", "wgmma", "wgmma_specialized", *mma, "wgmma_large", "wgmma_small")
-    for dtype, names in ("float32", (*rungs, *mma, *splits)), ("float16", halves), ("float64", mma):
+    for dtype, names in (
+        ("float32", (*rungs, *mma, *splits)),
+        ("float16", halves),
+        ("float64", (*mma, "dmma_large", "dmma_small")),
+    ):
         for name, order in product_of(names, "CF"):
             if order == "C" or name in PRODUCTION:  # a rung takes arrays in C order
                 marks = () if name in quick else pytest.mark.slow

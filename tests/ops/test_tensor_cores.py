@@ -199,16 +199,37 @@ def test_wide_rows_change_only_tiles_of_their_own(device):
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_split_small", device=device), whole)
 
 
-@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [("wgmma_large", "float16"), ("wgmma_large", ml_dtypes.bfloat16), ("dmma_small", "float64")],
+)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_unaligned_operands_of_the_tma_are_copied(device, dtype, order):
+def test_unaligned_operands_of_the_tma_are_copied(device, kernel, dtype, order):
     a, b = integers((140, 75), np.float32).astype(dtype), integers((75, 259), np.float32, seed=1).astype(dtype)
     a, b = (np.array(x, order=order) for x in (a, b))
     expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
-    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
     wide = np.zeros((140, 80), dtype)[:, 1:76]
     wide[:] = a
-    np.testing.assert_array_equal(smemkit.matmul(wide, b, kernel="wgmma_large", device=device), expected)
+    np.testing.assert_array_equal(smemkit.matmul(wide, b, kernel=kernel, device=device), expected)
+
+
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
+def test_doubles_of_every_pair_of_layouts_are_multiplied(device, orders):
+    """The operands' layouts decide which is mma's first one, and what the lanes load."""
+    a, b = integers((140, 75), "float64"), integers((75, 200), "float64", seed=1)
+    expected = a @ b
+    a, b = (np.array(x, order=order) for x, order in zip((a, b), orders, strict=True))
+    for kernel in "dmma_large", "dmma_small":
+        np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
+
+
+def test_tiles_of_doubles_have_the_same_bits(device):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((150, 333)), rng.standard_normal((333, 140))
+    large, small = (smemkit.matmul(a, b, kernel=kernel, device=device) for kernel in ("dmma_large", "dmma_small"))
+    np.testing.assert_array_equal(large, small)
+    np.testing.assert_allclose(large, a @ b, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", ["wgmma_single", "wgmma_split", "wgmma_split_small"])
@@ -223,11 +244,12 @@ def test_a_tile_of_two_strips_has_the_parts_of_both(device, kernel):
     assert np.all(np.abs(result - a.astype(np.float64) @ b.astype(np.float64)) <= bound * magnitude)
 
 
-@pytest.mark.parametrize("kernel", ["wgmma_large", "wgmma_small", "wgmma_single", "wgmma_split"])
+@pytest.mark.parametrize("kernel", ["wgmma_large", "wgmma_small", "wgmma_single", "wgmma_split", "dmma_large"])
 @pytest.mark.parametrize("convert", ["swapped", "cast", "native"])
 def test_broadcast_batches_have_room_for_their_parts(device, kernel, convert):
     """An operand that is the same for a batch is one matrix, unless it is converted."""
-    dtype = np.dtype("float32" if "s" in kernel[6:8] and kernel != "wgmma_small" else "float16")
+    of_doubles, of_floats = kernel == "dmma_large", kernel in ("wgmma_single", "wgmma_split")
+    dtype = np.dtype("float64" if of_doubles else "float32" if of_floats else "float16")
     other = {"swapped": dtype.newbyteorder(), "cast": np.dtype("int8"), "native": dtype}[convert]
     a = np.broadcast_to(integers((40, 96), np.float32).astype(other), (3, 5, 40, 96))
     b = integers((5, 96, 48), np.float32, seed=1).astype(dtype)

@@ -183,7 +183,9 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
 /* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16. */
 static int parts_per_element(const struct call *call)
 {
-    return call->result != FLOAT32 ? 1 : call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
+    if (call->result != FLOAT32)
+        return dtype_bytes(call->result) / 2;
+    return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
 }
 
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.

@@ -38,7 +38,7 @@ enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SL
 enum { UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32 }; /* what mma_large and mma_small take, except float64 */
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16; their float64 is estimated. Executor: on a Zen 4. */
+ * and wgmma_large in float16 and float64. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, 0},
@@ -48,9 +48,9 @@ static const struct candidate candidates[] = {
      0},
     {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1, UP_TO_32_BITS},
-    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.450, 0.450, 256, 16, 0, 80, 0, 64, 0, 64, 1, FLOAT64},
+    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.330, 0.330, 256, 16, 0, 80, 0, 64, 0, 200, 1, FLOAT64},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.300, 0.450, 128, 16, 0, 80, 0, 0, 0, 32, 2, FLOAT64},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.210, 0.320, 128, 16, 0, 80, 0, 0, 0, 250, 2, FLOAT64},
     {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1, 0},
     {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.400, 5.400, 384, 64, 0, 90, 0, 0, 0, 20, 1,
      0},
@@ -60,6 +60,8 @@ static const struct candidate candidates[] = {
      0},
     {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.950, 1.950, 384, 64, 0, 90, 0, 0, 512, 110, 1, 0},
     {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.500, 1.500, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
+    {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, 0.475, 0.475, 384, 16, 0, 90, 0, 0, 0, 50, 1, FLOAT64},
+    {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, 0.465, 0.465, 384, 16, 0, 90, 0, 0, 0, 80, 1, FLOAT64},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2,
      0},
     {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2, 0},
@@ -227,7 +229,7 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
 /* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
 static bool parts_fit(enum dtype dtype, struct matmul_size size)
 {
-    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : 1;
+    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : dtype_bytes(dtype) / 2;
 
     return size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE &&
            matmul_parts_bytes(size.batches, size.m, size.k, parts) +

@@ -254,13 +254,12 @@ using part_pack = uint2;
 static_assert(sizeof(part_pack) == LANE_COLUMNS * sizeof(uint16_t), "as many as a thread's columns");
 
 // Where a thread stores its elements' parts.
-template <class T>
 struct part_rows {
     uint16_t *first;
     int64_t pitch, part_elements;
     int rows; // that the operand has from this thread's first one on
 
-    __device__ part_rows(const split_tile<T> &tile, uint16_t *parts)
+    __device__ part_rows(const split_tile<float> &tile, uint16_t *parts)
         : first(&parts[(tile.matrix * tile.of.rows + tile.row) * tile.of.pitch + tile.column]),
           pitch(tile.of.pitch), part_elements(tile.of.matrices * tile.of.rows * tile.of.pitch),
           rows(tile.column < tile.of.pitch ? (int)min(tile.of.rows - tile.row, (int64_t)WARP_ROWS) : 0)
@@ -296,7 +295,7 @@ template <class Part, int PARTS, bool BY_ROW, class Look>
 static __device__ stored_parts store_parts(const split_tile<float> &tile, uint16_t *parts, int exponent,
                                            const float (&x)[WARP_ROWS][LANE_COLUMNS], Look look)
 {
-    const part_rows<float> rows(tile, parts);
+    const part_rows rows(tile, parts);
     float2 scales[WARP_ROWS]; // what a side's elements are multiplied by, in two steps
     unsigned rests = 0;
     bool special = false;
@@ -482,7 +481,7 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
         store_parts<__nv_bfloat16, PARTS, false>(tile, tile.of.bfloats, BFLOATS_EXPONENT, x, ignore);
 }
 
-// Copies operands of 16-bit elements.
+// Copies operands as they are.
 template <class T>
 static __global__ void __launch_bounds__(SPLIT_BLOCK)
     matmul_split_copy(split_operand<T> a, split_operand<T> b, int64_t a_tiles)
@@ -492,14 +491,19 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 
     pdl_wait();
     tile.load(x);
-    const part_rows<T> rows(tile, tile.of.parts);
-#pragma unroll
-    for (int r = 0; r < WARP_ROWS; r++) {
-        part_pack bits;
+    using chunk = std::conditional_t<(sizeof x[0] < sizeof(uint4)), uint2, uint4>;
+    T *const first = (T *)tile.of.parts + (tile.matrix * tile.of.rows + tile.row) * tile.of.pitch + tile.column;
 
-        memcpy(&bits, x[r], sizeof bits);
-        rows.store(0, r, bits);
-    }
+#pragma unroll
+    for (int r = 0; r < WARP_ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < (int)(sizeof x[0] / sizeof(chunk)); c++) {
+            chunk bits;
+
+            memcpy(&bits, (const chunk *)x[r] + c, sizeof bits);
+            if (tile.row + r < tile.of.rows && tile.column < tile.of.pitch) // a multiple of a thread's columns
+                __stwb((chunk *)(first + r * tile.of.pitch) + c, bits);
+        }
 }
 
 // The operand as it lies in memory, seen as (sides, k).

@@ -1,0 +1,193 @@
+// C = A @ B of float64 on Hopper's tensor cores: mma multiplies what warps load from the tiles that the TMA brings
+// (tma.cuh).
+//
+// The idea: eight warps multiply 64 sides of one operand by 16 or 32 of the other each, and wait for nobody but
+// the copies. mma wants its operands in registers that follow each other: of the first operand those of two sides,
+// of the second two elements along k. So the second operand is the one that is contiguous along k: one instruction
+// loads both elements, and where A is that operand, the sums are those of the transpose of C. Which elements and
+// sides the lanes take is chosen such that those that load together load from different banks: see fragments.
+// Launch: blocks of 384 threads, one per multiprocessor.
+#pragma once
+
+#include "../../common/ptx/mma.cuh"
+#include "tma.cuh"
+
+constexpr int FIRST = 16, SECOND = 8, MK = 8;                  // of an mma: sides of both operands, and k
+constexpr int WARPS = MULTIPLYING * GROUP / WARP;              // that multiply
+constexpr int WARP_FIRST = 64, FRAGMENTS = WARP_FIRST / FIRST; // sides of the first operand, of a warp
+
+// Which elements are those of mma, for a pair of layouts. Lane 4 i + t has those of side i at t and t + 4 along k.
+template <bool FIRST_ALONG_K, bool SECOND_ALONG_K>
+struct fragments {
+    static constexpr bool BOTH_ALONG_K = FIRST_ALONG_K && SECOND_ALONG_K;
+    static_assert(!FIRST_ALONG_K || SECOND_ALONG_K, "the second operand is the one along k");
+
+    // The side, among eight, that is mma's side i. Across k a half-warp loads from two chunks of four rows, whose
+    // numbers are even or odd. Along k it loads from two chunks of four rows, too, or eight lanes load four chunks
+    // of two rows: rows that share no bank differ in bit 1 or 2, or in bit 2.
+    template <bool ALONG_K>
+    static __device__ int side(int i)
+    {
+        return BOTH_ALONG_K ? i % 4 * 2 + i / 4 : ALONG_K ? i % 2 * 4 + i / 2 : i;
+    }
+
+    // The elements of the lane's side, among eight from `first` on, that mma has at t and t + 4, from k on.
+    template <class Step, bool ALONG_K>
+    static __device__ double2 load(const double *tile, int first, int k)
+    {
+        constexpr int ROW = Step::PANEL, V = 2; // elements of a row, and of a chunk
+        const int lane = threadIdx.x % WARP, s = first + side<ALONG_K>(lane / 4), t = lane % 4;
+        const auto chunk = [](int r, int c) { return r * ROW + (c ^ r % 8) * V; };
+
+        if (BOTH_ALONG_K)
+            return make_double2(tile[chunk(s, (k + t) / V) + t % V], tile[chunk(s, (k + t + 4) / V) + t % V]);
+        if (ALONG_K)
+            return *(const double2 *)&tile[chunk(s, k / V + t)];
+        const double *const column = &tile[s / ROW * ROW * Step::BK + s % V];
+        const int r = k + 2 * t;
+
+        return make_double2(column[chunk(r, s % ROW / V)], column[chunk(r + 1, s % ROW / V)]);
+    }
+};
+
+// The roles of a step's operands.
+template <class Step>
+struct roles {
+    static constexpr bool SWAPPED = Step::A_ALONG_K && !Step::B_ALONG_K; // B is the first operand
+    static constexpr bool FIRST_ALONG_K = SWAPPED ? Step::B_ALONG_K : Step::A_ALONG_K;
+    static constexpr bool SECOND_ALONG_K = SWAPPED ? Step::A_ALONG_K : Step::B_ALONG_K;
+    static constexpr int FIRST_SIDES = SWAPPED ? Step::BN : BM, SECOND_SIDES = SWAPPED ? BM : Step::BN;
+    static constexpr int DOWN = FIRST_SIDES / WARP_FIRST, RIGHT = WARPS / DOWN; // warps
+    static constexpr int WARP_SECOND = SECOND_SIDES / RIGHT;                    // sides of a warp
+    using fragments = ::fragments<FIRST_ALONG_K, SECOND_ALONG_K>;
+};
+
+// A warp's sums: of each pair of an mma's sides.
+template <class Step>
+struct warp_sums {
+    static constexpr int N = roles<Step>::WARP_SECOND / SECOND;
+
+    double sum[FRAGMENTS][N][4];
+
+    // Adds a step's products, of the sides from `first` and `second` on.
+    __device__ void add(const Step &of, int first, int second)
+    {
+        using R = roles<Step>;
+        const double *a = R::SWAPPED ? of.b[0] : of.a[0], *b = R::SWAPPED ? of.a[0] : of.b[0];
+
+#pragma unroll
+        for (int k = 0; k < Step::BK; k += MK) {
+            double2 right[N];
+
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                right[j] = R::fragments::template load<Step, R::SECOND_ALONG_K>(b, second + j * SECOND, k);
+#pragma unroll
+            for (int i = 0; i < FRAGMENTS; i++) {
+                const double2 upper = R::fragments::template load<Step, R::FIRST_ALONG_K>(a, first + i * FIRST, k);
+                const double2 lower =
+                    R::fragments::template load<Step, R::FIRST_ALONG_K>(a, first + i * FIRST + FIRST / 2, k);
+
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    ptx::mma_m16n8k8_f64(sum[i][j], {upper.x, lower.x, upper.y, lower.y}, {right[j].x, right[j].y},
+                                         sum[i][j]);
+            }
+        }
+    }
+
+    // Stores them; the sides begin at (y, x) of C.
+    __device__ void store(row_buffer &buffer, const plain_product<double> &p, int matrix, int64_t y,
+                          int64_t x) const
+    {
+        using R = roles<Step>;
+        using packs = row_packs<double>;
+        const int lane = threadIdx.x % WARP;
+        const int64_t m = p.mapped.m, n = p.mapped.n;
+
+#pragma unroll
+        for (int i = 0; i < FRAGMENTS; i++)
+#pragma unroll
+            for (int j = 0; j < N; j += 2) { // 16 x 16 sums
+                __syncwarp();                // the lanes have read the sums before
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    const int second =
+                        R::fragments::template side<R::SECOND_ALONG_K>(lane % 4 * 2 + e % 2) + e / 4 * 8;
+                    const int first = R::fragments::template side<R::FIRST_ALONG_K>(lane / 4) + e / 2 % 2 * 8;
+
+                    *packs::place(buffer, R::SWAPPED ? second : first, R::SWAPPED ? first : second) =
+                        sum[i][j + e / 4][e % 4];
+                }
+                __syncwarp(); // all lanes have stored theirs
+                const int64_t row = y + (R::SWAPPED ? j * SECOND : i * FIRST);
+                const int64_t column = x + (R::SWAPPED ? i * FIRST : j * SECOND) + packs::column();
+
+                packs::read(buffer, [&](int r, const auto &pack) {
+                    double *const to = &p.c[(matrix * m + row + packs::row(r)) * n + column];
+
+                    if (row + packs::row(r) < m && column < n) {
+                        if (p.whole_packs)
+                            packs::store_whole(to, pack);
+                        else
+                            packs::store(to, n - column, pack);
+                    }
+                });
+            }
+    }
+};
+
+// A warp that multiplies: its part of each tile.
+template <class Step>
+static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_product<double> &p)
+{
+    using R = roles<Step>;
+    constexpr int STAGES = step_ring<Step>::STAGES;
+    const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
+    const int first = warp / R::RIGHT * WARP_FIRST, second = warp % R::RIGHT * R::WARP_SECOND;
+    unsigned turn = 0;
+
+    for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
+        warp_sums<Step> sums = {};
+        int matrix, row, column;
+
+        p.mapped.order.place(tile, matrix, row, column);
+        for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
+            const unsigned s = turn % STAGES;
+
+            wait(&ring.full[s], turn / STAGES);
+            sums.add(ring.stages[s], first, second);
+            __syncwarp(); // all lanes have loaded before the stage is released
+            if (threadIdx.x % WARP == 0)
+                ptx::mbarrier_arrive(&ring.empty[s]);
+        }
+        sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
+                   (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
+    }
+}
+
+template <class Step>
+static __global__ void __launch_bounds__(BLOCK, 1)
+    matmul_dmma(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                const plain_product<double> p)
+{
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    step_ring<Step> &ring = *(step_ring<Step> *)bytes;
+
+    pdl_wait();
+    share_work(
+        ring, p.mapped, a_map, b_map, [](int, int, int) { return true; }, [&] { multiply_doubles(ring, p); });
+}
+
+// COLUMNS: of a block's tile of C.
+template <int COLUMNS>
+[[nodiscard]] static cudaError_t launch_dmma(const matmul_args *args, cudaStream_t stream)
+{
+    return launch_plain<double, COLUMNS>(
+        args, stream, [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
+            using A = decltype(along);
+            using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
+
+            return launch_on_multiprocessors<matmul_dmma<Step>>(args, p.mapped, stream, a_map, b_map, p);
+        });
+}
