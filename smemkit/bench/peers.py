@@ -61,8 +61,10 @@ class Torch(Peer):
         torch.set_float32_matmul_precision("highest")
         torch.cuda.set_device(int(device.partition(":")[2]))
 
-    def on_device(self, problem: Problem, out: Array) -> Callable[[int], None]:
+    def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
         call, torch = self.direct(problem, out), self.torch
+        if call is None:
+            return None
 
         def streamed(stream: int) -> None:
             with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device)):
@@ -70,7 +72,9 @@ class Torch(Peer):
 
         return streamed
 
-    def direct(self, problem: Problem, out: Array) -> Call:
+    def direct(self, problem: Problem, out: Array) -> Call | None:
+        if problem.op == "matmul" and "int" in problem.dtype:  # it multiplies none on a GPU
+            return None
         torch = self.torch
         tensors = [torch.as_tensor(array, device=self.device) for array in (*problem.arrays, out)]
         if problem.op == "matmul":
@@ -136,7 +140,7 @@ class Cupy(Peer):
         return streamed
 
     def direct(self, problem: Problem, out: Array) -> Call | None:
-        if problem.precision:  # it has no such choice
+        if problem.precision or problem.dtype == "bfloat16":  # it has no such choice, and no such dtype
             return None
         cupy = self.cupy
         arrays = [cupy.asarray(array) for array in (*problem.arrays, out)]

@@ -105,6 +105,9 @@ def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray
     return np.asarray(sum(chunk.size for chunk in chunks[:best]) + found[best])
 
 
+SMALL = 16  # integers that are multiplied are smaller
+
+
 class Problem:
     """An operation's operands on the host and on a device, the expected result, and the check of a result."""
 
@@ -125,6 +128,9 @@ class Problem:
             *batch, m, n, k = shape
             shapes = (*batch, m, k), (*batch, k, n)
             self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(shapes)]
+            if self.is_exact:
+                for x in self.host:
+                    x %= SMALL  # so that the sums are exact in float64, too
             self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # checked, because all would take too long
             self.out_shape, self.out_dtype = (*batch, m, n), dtype
         else:
@@ -186,7 +192,8 @@ class Problem:
     def expected(self) -> np.ndarray:
         """The correct result, in double precision; for matmul only the `rows`."""
         if self.op == "matmul":
-            return self._product(np.asarray)
+            product = self._product(np.asarray)
+            return product.astype(np.int64).astype(self.dtype) if self.is_exact else product  # it wraps around
         (x,) = self.host
         if self.op == "transpose":
             return transposed(x, self.axes)
@@ -247,7 +254,7 @@ class Problem:
 
     def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, transposed: bool = True) -> float:
         """The relative error; ArithmeticError if it exceeds the bound or is NaN."""
-        if self.op == "matmul":
+        if self.op == "matmul" and not self.is_exact:
             difference = np.linalg.norm(result[..., self.rows, :].astype(np.float64) - self.expected)
             error = difference / np.linalg.norm(self.expected)
         elif not self.is_exact:
@@ -260,6 +267,7 @@ class Problem:
             error = float(np.max(relative))
         else:
             expected = self.expected if transposed else self.host[0]
+            result = result[..., self.rows, :] if self.op == "matmul" else result
             if self.op == "transpose" and same_bits(result, expected):
                 return 0.0
             if peer and self.reduction in ("argmin", "argmax"):  # a peer may return any of several equal elements
@@ -275,7 +283,7 @@ class Problem:
         """Whether the result is exact, without rounding."""
         if self.reduction in ("sum", "mean", "var"):
             return self.reduction == "sum" and "int" in self.dtype
-        return self.op != "matmul"
+        return self.op != "matmul" or "int" in self.dtype
 
     def _elements(self, indices: np.ndarray) -> np.ndarray:
         """The elements at the indices that argmin or argmax returned; none if an index is out of range."""
