@@ -385,7 +385,7 @@ def checked_shapes(name):
         return [(66, 328, 136), (3, 333, 5), (3, 584, 8)]
     if name.startswith("dmma"):  # more pairs of tiles than stages; the second: one pair
         return [(66, 168, 72), (3, 7, 5)]
-    if name.startswith("wgmma"):  # more pairs of tiles than stages; the third: one pair
+    if name.startswith(("wgmma", "persistent")):  # more pairs of tiles than stages; the third: one pair
         return [(66, 328, 136), (3, 333, 5), (3, 33, 5), (3, 584, 8)]
     return [(65, 20, 68), (3, 33, 4)]
 
@@ -431,7 +431,7 @@ def bank_cases():
     quick = {"warp_tile", "pipelined", "mma", "mma_small", "wgmma_small"}
     rungs = ("vectorized", "warp_tile", "pipelined")
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
-    halves = ("mma", "wgmma", "wgmma_specialized", *mma, "wgmma_large", "wgmma_small")
+    halves = ("mma", "wgmma", "wgmma_specialized", "persistent", *mma, "wgmma_large", "wgmma_small")
     for dtype, names in (
         ("float32", (*rungs, *mma, *splits)),
         ("float16", halves),
@@ -483,6 +483,33 @@ def test_the_tiles_of_the_next_small_matrix_have_no_fault(tile, completion):
     a, b = integers((batch, m, k), np.float32), integers((batch, k, m), np.float32, seed=1)
     report = smemkit.check(smemkit.matmul, a, b, kernel="pipelined_batch", blocks=2, completion=completion)
     assert report.ok, report
+
+
+# batch, m, k, n; the TMA stores C, or threads do. 134 and 136 tiles of C, for 132 blocks
+PERSISTENT = {
+    "persistent": [(134, 3, 70, 16), (136, 3, 8, 5)],
+    "wgmma_small": [(134, 3, 70, 16)],
+    "dmma_small": [(134, 3, 40, 16)],
+}
+
+
+@pytest.mark.parametrize("name", PERSISTENT)
+def test_blocks_compute_one_tile_after_another(device, name):
+    dtype = usual_dtype(name)
+    for batch, m, k, n in PERSISTENT[name]:
+        a, b = integers((batch, m, k), dtype), integers((batch, k, n), dtype, seed=1)
+        assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
+
+
+@pytest.mark.parametrize("name", PERSISTENT)
+@pytest.mark.parametrize("completion", ["early", "late"])
+@pytest.mark.covering(2)
+def test_the_tiles_after_a_blocks_first_have_no_fault(name, completion):
+    dtype = usual_dtype(name)
+    for batch, m, k, n in PERSISTENT[name]:
+        a, b = integers((batch, m, k), dtype), integers((batch, k, n), dtype, seed=1)
+        report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks=2, completion=completion)
+        assert report.ok, report
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "float16"])

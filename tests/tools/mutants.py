@@ -257,6 +257,36 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k every_block_tile",
     ),
     Mutant(
+        "persistent-stores-a-tile-over-the-one-before",
+        "kernels/matmul/ladder/110_persistent.cu",
+        "        ptx::cp_async_bulk_wait_group_read<0>();\n",
+        "        ptx::cp_async_bulk_wait_group_read<1>();\n",
+        "tests/ops/test_matmul.py -k 'after_a_blocks_first and persistent' --full",
+    ),
+    Mutant(
+        "persistent-keeps-the-last-stage",
+        "kernels/matmul/ladder/110_persistent.cu",
+        "    if (k > 0 && threadIdx.x % WARP == 0)\n"
+        "        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);",
+        "    if (k > 0 && threadIdx.x % WARP == 0 && turn < STAGES)\n"
+        "        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);",
+        "tests/ops/test_matmul.py -k 'block_tile and persistent' --full",
+    ),
+    Mutant(
+        "dmma-releases-a-stage-too-early",
+        "kernels/matmul/production/dmma.cuh",
+        "            __syncwarp(); // all lanes have loaded before the stage is released\n",
+        "",
+        "tests/ops/test_matmul.py -k 'no_fault and dmma' --full",
+    ),
+    Mutant(
+        "dmma-takes-other-elements-of-b",
+        "kernels/matmul/production/dmma.cuh",
+        "return BOTH_ALONG_K ? i % 4 * 2 + i / 4",
+        "return BOTH_ALONG_K ? i % 4 * 2 + i / 8",
+        "tests/ops/test_tensor_cores.py -k every_pair_of_layouts --full",
+    ),
+    Mutant(
         "mma-production-lacks-the-barrier",
         "kernels/matmul/production/mma.cuh",
         "        __syncthreads();                   // and so are all threads'",
@@ -350,8 +380,8 @@ MUTANTS = [
     Mutant(
         "wgmma-split-multiplies-special-numbers-by-parts",
         "kernels/matmul/production/wgmma_split.cuh",
-        "if (!__any_sync(~0u, special))",
-        "if (true)",
+        "if (__any_sync(~0u, special))",
+        "if (false)",
         "tests/ops/test_tensor_cores.py",
     ),
     Mutant(
@@ -384,11 +414,10 @@ MUTANTS = [
     ),
     Mutant(
         "wgmma-drops-the-tail-of-k",
-        "kernels/matmul/production/wgmma.cuh",
-        "for (int k = 0; k < p.k; k += BK, turn++)",
-        "for (int k = 0; k + BK <= p.k; k += BK, turn++)",
+        "kernels/matmul/production/tma.cuh",
+        "return {args->m,         args->n,         args->k,",
+        "return {args->m,         args->n,         args->k / 64 * 64,",
         "tests/ops/test_matmul.py -k every_block_tile",
-        times=4,
     ),
     Mutant(
         "policy-takes-wgmma-on-later-gpus",

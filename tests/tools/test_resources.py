@@ -42,7 +42,17 @@ def test_the_instances_in_float32_are_read():
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
 @pytest.mark.parametrize(
     "name",
-    ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined", "mma", "wgmma", "wgmma_specialized"],
+    [
+        "thread_row",
+        "thread_tile",
+        "vectorized",
+        "warp_tile",
+        "pipelined",
+        "mma",
+        "wgmma",
+        "wgmma_specialized",
+        "persistent",
+    ],
 )
 def test_rungs_do_not_spill(name):
     (row,) = (row for row in smemkit.kernels("matmul") if row.name == name)

@@ -24,4 +24,14 @@ static __device__ inline void cp_async_bulk_tensor_load(void *shared, const CUte
                  : "memory");
 }
 
+// The copy of a box to the tensor, without what lies outside of it. It is part of a bulk group: see
+// cp_async_bulk.cuh.
+static __device__ inline void cp_async_bulk_tensor_store(const CUtensorMap *map, int x, int y, int z,
+                                                         const void *shared)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
+                 : "memory");
+}
+
 } // namespace ptx
