@@ -397,7 +397,7 @@ CHECKED = {  # what the checker runs by default: a kernel of each kind, on small
         "mma_small": [(3, 333, 5), (3, 200, 8)],
         "matvec": checked_shapes("matvec"),
     },
-    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma_small": [(3, 7, 5)]},
+    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma": [(3, 7, 5)], "dmma_small": [(3, 7, 5)]},
 }
 SCHEDULES = ("serial", "lockstep", "random")
 
@@ -428,14 +428,14 @@ def test_kernels_of_all_tiles_have_no_fault(case):
 
 def bank_cases():
     """Yields (name, dtype, order) of kernels without bank conflicts; by default of one of each kind."""
-    quick = {"warp_tile", "pipelined", "mma", "mma_small", "wgmma_small"}
+    quick = {"warp_tile", "pipelined", "mma", "mma_small", "dmma", "wgmma_small"}
     rungs = ("vectorized", "warp_tile", "pipelined")
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
     halves = ("mma", "wgmma", "wgmma_specialized", "persistent", *mma, "wgmma_large", "wgmma_small")
     for dtype, names in (
         ("float32", (*rungs, *mma, *splits)),
         ("float16", halves),
-        ("float64", (*mma, "dmma_large", "dmma_small")),
+        ("float64", (*mma, "dmma", "dmma_large", "dmma_small")),
     ):
         for name, order in product_of(names, "CF"):
             if order == "C" or name in PRODUCTION:  # a rung takes arrays in C order

@@ -273,6 +273,13 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k 'block_tile and persistent' --full",
     ),
     Mutant(
+        "dmma-lacks-the-barrier",
+        "kernels/matmul/ladder/85_dmma.cu",
+        "        __syncthreads();          // and so are all threads'",
+        "        // and so are all threads'",
+        "tests/ops/test_matmul.py -k 'no_fault and dmma-' --full",
+    ),
+    Mutant(
         "dmma-releases-a-stage-too-early",
         "kernels/matmul/production/dmma.cuh",
         "            __syncwarp(); // all lanes have loaded before the stage is released\n",

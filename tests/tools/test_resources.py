@@ -49,6 +49,7 @@ def test_the_instances_in_float32_are_read():
         "warp_tile",
         "pipelined",
         "mma",
+        "dmma",
         "wgmma",
         "wgmma_specialized",
         "persistent",
