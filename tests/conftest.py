@@ -4,6 +4,7 @@ decides which tests run.
 smemkit is imported late because the executor's own tests do not need the package.
 """
 
+import fcntl
 import gc
 import os
 import signal
@@ -42,6 +43,18 @@ def kept():
     collections in tests need not scan them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def turn(request, tmp_path_factory):
+    """Tests marked `alone` fill the memory of a GPU or of the host: no other GPU test of the session runs meanwhile."""
+    if not request.node.get_closest_marker("gpu"):
+        yield
+        return
+    alone = request.node.get_closest_marker("alone")
+    with open(tmp_path_factory.getbasetemp().parent / "gpu.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture
