@@ -47,12 +47,12 @@ def kept():
 
 @pytest.fixture(autouse=True)
 def turn(request, tmp_path_factory):
-    """Tests marked `alone` fill the memory of a GPU or of the host: no other GPU test of the session runs meanwhile."""
+    """Tests marked `alone` fill the memory of a GPU or of the host: no other GPU test runs meanwhile."""
     if not request.node.get_closest_marker("gpu"):
         yield
         return
     alone = request.node.get_closest_marker("alone")
-    with open(tmp_path_factory.getbasetemp().parent / "gpu.lock", "w") as lock:
+    with (tmp_path_factory.getbasetemp().parent / "gpu.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
 
