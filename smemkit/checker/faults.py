@@ -58,8 +58,8 @@ class Fault:
     other_block : tuple of int or None
         The other thread's block, if it is not `block`.
     severity : {"error", "warning"}
-        "warning" for stores of the same value by one instruction, which do not change results, for "leak", and
-        where the PTX ISA can be read in two ways.
+        "warning" for stores by one instruction of a value that the source proves the same for all threads, which
+        do not change results, for "leak", and where the PTX ISA can be read in two ways.
     fix : Fix
         How to fix it: a string, with edits of the source.
     knock_on : tuple of Fault

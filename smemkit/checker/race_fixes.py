@@ -34,7 +34,8 @@ from smemkit.checker.early_fixes import fix_early_access
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import AccessPair, Evidence, Launch, all_pairs
 from smemkit.checker.faults import Fault, between_blocks, race_advice
-from smemkit.checker.statements import Statement
+from smemkit.checker.same_values import reads_same_value, stores_same_value
+from smemkit.checker.statements import ASSIGNMENT, Statement
 from smemkit.checker.wgmma_fixes import fix_wgmma
 
 __all__ = ["fix_races"]
@@ -46,10 +47,6 @@ _WARP_NOTE = (
 _LEGACY = "This code relies on warps running in lock step"
 _UPDATE = re.compile(
     r"(?P<element>\*?\s*[A-Za-z_]\w*(?:\s*\[.*\])?)\s*(?:(?P<step>\+\+|--)|(?P<op>[-+])=\s*(?P<value>[^;]+));$",
-    re.S,
-)
-_ASSIGNMENT = re.compile(
-    r"(?P<element>\*?\s*[A-Za-z_]\w*(?:\s*\[[^=;]*\])?)\s*(?P<op>[-+*/%&|^]|<<|>>)?=(?!=)\s*(?P<value>[^;]+);$",
     re.S,
 )
 _ATOMIC = re.compile(r"\batomic\w*\s*\(|\.\s*(?:store|load|fetch_\w+|exchange|compare_exchange\w*)\s*\(")
@@ -78,7 +75,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         if special:
             by_rule.append(replace(evidence.fault, fix=special))
             continue
-        if leaf and _stores_same_value(evidence, leaf):
+        if leaf and stores_same_value(launch, evidence, leaf):
             same.append(evidence)
             continue
         advised = leaf and (
@@ -90,7 +87,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
             options.append((evidence, pair, gaps))
         else:
             rest.append((evidence, leaf))
-    harmless = [option for option in options if _reads_same_value(option[0], option[1], same)]
+    harmless = [option for option in options if reads_same_value(launch, *option[:2], same)]
     same += [option[0] for option in harmless]
     options = [option for option in options if option not in harmless]
     while options:
@@ -102,34 +99,6 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
 
 
 _SAME_VALUE = "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it: all store the same."
-
-
-def _stores_same_value(evidence: Evidence, pair: AccessPair) -> bool:
-    """Whether all threads store the same value by one statement: its right side is made of constants, and of
-    names that are set once and have the same value in all threads."""
-    raw = evidence.raw
-    found = _ASSIGNMENT.fullmatch(pair.text(pair.first).strip()) if pair.first is pair.second else None
-    if evidence.fault.hazard != "WAW" or not found or found["op"] or not pair.is_leaf:
-        return False
-    if raw["access"] != "store" or raw["other_access"] != "store" or raw["location"] != raw["other"]:
-        return False
-    value = pair.source.code[pair.first.start : pair.first.end].partition("=")[2]
-    blocks = between_blocks(evidence.fault) and re.search(r"\bblockIdx\b", value)
-    return not (blocks or re.search(r"[\[(*]", value) or pair.guards.is_varying(value)) and all(
-        pair.guards.is_set_once(name) for name in re.findall(r"\b[A-Za-z_]\w*", value)
-    )
-
-
-def _reads_same_value(evidence: Evidence, pair: AccessPair, same: list[Evidence]) -> bool:
-    """Whether a thread reads a variable after its own store, while others store the same value there by the same
-    statement, the only one that stores to the variable."""
-    fault, first = evidence.fault, pair.first
-    stored = any((other.fault.file, other.fault.line) == (fault.other_file, fault.other_line) for other in same)
-    if fault.hazard != "RAW" or not stored or not pair.is_leaf or not is_before(first, pair.second):
-        return False
-    code = pair.source.code[pair.function.body.start : pair.function.body.end]
-    stores = re.findall(rf"\b{evidence.name}\b\s*(?:\[[^\]]*\]\s*)*(?:[-+*/%&|^]|<<|>>)?=(?!=)", code)
-    return len(stores) == 1 and is_reached(pair.guards, Gap(first.within, first.index))
 
 
 def _fold_same_edits(faults: list[Fault]) -> list[Fault]:
@@ -272,7 +241,7 @@ def _narrow_barrier(pair: AccessPair, gap: Gap) -> Statement | None:
 
 
 def _stored_name(pair: AccessPair, statement: Statement) -> str:
-    found = _ASSIGNMENT.fullmatch(pair.text(statement).strip())
+    found = ASSIGNMENT.fullmatch(pair.text(statement).strip())
     return re.match(r"\*?\s*(\w+)", found["element"])[1] if found else ""
 
 
@@ -384,7 +353,7 @@ def _fix_in_halves(launch: Launch, evidence: Evidence, pair: AccessPair) -> Fix 
     if pair.first is not pair.second or not pair.is_leaf or evidence.fault.hazard != "WAR":
         return None
     statement = pair.first
-    found = _ASSIGNMENT.fullmatch(pair.text(statement).strip())
+    found = ASSIGNMENT.fullmatch(pair.text(statement).strip())
     element = re.match(r"\*?\s*(\w+)", found["element"])[1] if found else ""
     type_ = _element_type(pair, element) if element else ""
     if not found or not type_:
@@ -471,7 +440,7 @@ def _fix_with_atomic(evidence: Evidence, pair: AccessPair) -> Fix | None:
     if "atomic" not in (raw["access"], raw["other_access"]) or not evidence.name:
         return None
     plain, kind = (pair.first, raw["other_access"]) if raw["access"] == "atomic" else (pair.second, raw["access"])
-    found = _ASSIGNMENT.fullmatch(pair.text(plain).strip())
+    found = ASSIGNMENT.fullmatch(pair.text(plain).strip())
     if kind != "store" or not found or found["op"]:
         return None
     element = found["element"].strip()

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 
 from smemkit.cuda_source.lexer import DIRECTIVE, blank, end_of_statement, mask, mask_comments, matching_bracket
 
-__all__ = ["LOOPS", "Function", "Sequence", "SourceText", "Statement", "functions"]
+__all__ = ["ASSIGNMENT", "LOOPS", "Function", "Sequence", "SourceText", "Statement", "functions"]
 
 LOOPS = ("for", "while", "do")
+ASSIGNMENT = re.compile(  # to a variable, or to an element
+    r"(?P<element>\*?\s*[A-Za-z_]\w*(?:\s*\[[^=;]*\])?)\s*(?P<op>[-+*/%&|^]|<<|>>)?=(?!=)\s*(?P<value>[^;]+);$",
+    re.S,
+)
 _KEYWORD = re.compile(r"(if|for|while|do|switch|else)\b(?:\s*constexpr\b)?\s*")
 _LABEL = re.compile(r"(?:case\b[^:;{}]*|default\s*|[A-Za-z_]\w*\s*):(?!:)")
 _NOT_A_FUNCTION = re.compile(r"\b(?:namespace|struct|class|union|enum|extern)\b(?![^{]*\))")

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from smemkit.checker.statements import LOOPS, Function, SourceText, Statement
+from smemkit.cuda_source.lexer import end_of_expression
 
 __all__ = ["Guards"]
 
@@ -99,20 +100,12 @@ class Guards:
             name in self._varying for name in _NAME.findall(expression)
         )
 
-    def is_set_once(self, name: str) -> bool:
-        """Whether a name has one value in the whole function: it is set at most once, outside of loops."""
-        found = [at for assigned, _, at in self._assignments if assigned == name]
-        around = [self.function.statement_at(at) for at in found]
-        return len(found) <= 1 and not any(
-            ancestor.kind in LOOPS for statement in around if statement for ancestor in statement.ancestors()
-        )
-
     @cached_property
     def _assignments(self) -> list[tuple[str, str, int]]:
         """The assignments in the function: name, value, position."""
         start = self.function.body.start
         found = [
-            (match[1], _operand(self.code, match.end()), start + match.start())
+            (match[1], self.code[match.end() : end_of_expression(self.code, match.end())], start + match.start())
             for match in _ASSIGNMENT.finditer(self.code)
         ]
         return found + [
@@ -161,16 +154,6 @@ class Guards:
             loop.kind in ("if", "switch", *LOOPS) and self._mentions(self.source.code[slice(*loop.head)], varying)
             for loop in around
         )
-
-
-def _operand(code: str, start: int) -> str:
-    """The expression at a position, up to a comma, a semicolon, or the bracket around it."""
-    depth = 0
-    for at in range(start, len(code)):
-        depth += (code[at] in "([{") - (code[at] in ")]}")
-        if depth < 0 or (depth == 0 and code[at] in ";,"):
-            return code[start:at]
-    return code[start:]
 
 
 # ---- arithmetic ----

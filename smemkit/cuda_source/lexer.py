@@ -18,6 +18,7 @@ __all__ = [
     "enclosing_braces",
     "enclosing_directive",
     "end_of_block",
+    "end_of_expression",
     "end_of_statement",
     "find_at_top_level",
     "identifiers",
@@ -199,6 +200,16 @@ def end_of_block(masked: str, start: int) -> int:
     for at in range(start, len(masked)):
         depth += (masked[at] == "{") - (masked[at] == "}")
         if depth < 0:
+            return at
+    return len(masked)
+
+
+def end_of_expression(masked: str, start: int) -> int:
+    """Where the expression at `start` ends: at a comma, a semicolon, or the bracket around it."""
+    depth = 0
+    for at in range(start, len(masked)):
+        depth += (masked[at] in "([{") - (masked[at] in ")]}")
+        if depth < 0 or (depth == 0 and masked[at] in ";,"):
             return at
     return len(masked)
 
