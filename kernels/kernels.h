@@ -59,7 +59,7 @@ struct matmul_args {
     int64_t k_per_slice;                    /* production kernels: a multiple of 32, or at least k */
     enum dtype dtype;                       /* of all three */
     int tile;                               /* `tiled` */
-    int multiprocessors;                    /* `pipelined_small`, `pipelined_batch`, `wgmma_...` */
+    int multiprocessors;                    /* kernels whose blocks stay, `pipelined_small` */
     /* `matvec`, by the whole problem, of which this may be a part: b is the larger operand; the larger operand is
      * read along k, by groups of threads, and not across it */
     bool b_is_larger, along_k;

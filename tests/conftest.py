@@ -47,13 +47,17 @@ def kept():
 
 @pytest.fixture(autouse=True)
 def turn(request, tmp_path_factory):
-    """Tests marked `alone` fill the memory of a GPU or of the host: no other GPU test runs meanwhile."""
+    """Tests marked `alone` fill the memory of a GPU or of the host: where several processes run tests of a GPU
+    (`pytest -m gpu --dist load`), no other one runs meanwhile."""
     if not request.node.get_closest_marker("gpu"):
         yield
         return
     alone = request.node.get_closest_marker("alone")
-    with (tmp_path_factory.getbasetemp().parent / "gpu.lock").open("w") as lock:
+    folder = tmp_path_factory.getbasetemp().parent
+    with (folder / "gpu.queue").open("w") as queue, (folder / "gpu.lock").open("w") as lock:
+        fcntl.flock(queue, fcntl.LOCK_EX)  # whoever waits for the lock is the next to get it
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
         yield
 
 

@@ -123,10 +123,12 @@ def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
     """The README's tables, in Markdown, from a reference file's content. `others`: the contents of further files,
     which may have newer rows of the same GPU's ladders."""
     environment, rows = report["environment"], report["rows"]
-    runs = "each row from one run" if others else "one run"
-    when = f"{environment['date'][:10]}, {runs} of `python -m smemkit bench`"
+    same = [report, *(other for other in others if other["environment"]["gpu"] == environment["gpu"])]
+    days = sorted({other["environment"]["date"][:10] for other in same})
+    runs = f"{days[0]} to {days[-1]}, each row from one run" if len(days) > 1 else f"{days[0]}, one run"
+    when = f"{runs} of `python -m smemkit bench`"
     lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", ""]
-    lines += ladders([report, *(other for other in others if other["environment"]["gpu"] == environment["gpu"])])
+    lines += ladders(same)
     return "\n".join([*lines, *host_table(rows), *products([report, *others])]) + "\n"
 
 
@@ -162,7 +164,7 @@ def ladders(reports: list[dict[str, Any]]) -> list[str]:
 
 PRODUCTS = {  # of the README's table of matmul: dtype and precision
     "float32": ("float32", "highest", (1024, 2048, 4095, 4096, 8192, 16_384)),
-    'float32, `precision="high"`': ("float32", "high", (1024, 4095, 4096, 8192)),
+    'float32, `precision="high"`': ("float32", "high", (1024, 2048, 4095, 4096, 8192)),
     "float16": ("float16", None, (1024, 2048, 4095, 4096, 8192, 16_384)),
     "bfloat16": ("bfloat16", None, (4096, 8192)),
     "float64": ("float64", None, (1024, 2048, 4096, 8192)),

@@ -408,13 +408,15 @@ def checked_cases():
     kernels = [(name, usual_dtype(name)) for name in sorted({*BLOCK_KERNELS, *PRODUCTION})]
     quick = number = 0
     for name, dtype in [*kernels, ("mma_large", "float64"), ("mma_small", "float64")]:
-        for shape, order in product_of(checked_shapes(name), "CF" if name in PRODUCTION else "C"):
+        orders = ["C", "F"] if name in PRODUCTION else ["C"]
+        orders += ["CF", "FC"] if name.startswith("dmma_") else []  # each pair has loads of its own
+        for shape, order in product_of(checked_shapes(name), orders):
             is_quick = order == "C" and shape in CHECKED.get(name, ())
             quick += is_quick
             number += 1
             for i, schedule in enumerate(SCHEDULES):
-                if order == "F" and i != number % len(SCHEDULES):
-                    continue  # columns: under one schedule each
+                if order != "C" and i != number % len(SCHEDULES):
+                    continue  # these: under one schedule each
                 case = (name, dtype, *shape, order, schedule)
                 marks = () if is_quick and i == quick % len(SCHEDULES) else pytest.mark.slow
                 yield pytest.param(case, marks=marks, id="-".join(map(str, case)))
@@ -424,7 +426,7 @@ def checked_cases():
 def test_kernels_of_all_tiles_have_no_fault(case):
     name, dtype, m, k, n, order, schedule = case
     operands = integers((m, k), dtype), integers((k, n), dtype, seed=1)
-    operands = [np.array(x, order=order) for x in operands]
+    operands = [np.array(x, order=o) for x, o in zip(operands, 2 * order, strict=False)]
     report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
     assert report.ok, report
 
@@ -454,6 +456,15 @@ def test_rungs_from_vectorized_on_have_no_bank_conflicts(name, dtype, order):
     shared = [line for line in report.lines if line.space == "shared"]
     assert shared
     assert not any(line.conflicts for line in shared), report
+
+
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
+def test_doubles_of_every_pair_of_layouts_are_loaded_without_bank_conflicts(orders):
+    a, b = integers((128, 32), np.float64), integers((32, 64), np.float64, seed=1)
+    operands = [np.array(x, order=order) for x, order in zip((a, b), orders, strict=True)]
+    report = smemkit.check(smemkit.matmul, *operands, kernel="dmma_small", blocks="all")
+    loads = [line for line in report.lines if line.space == "shared" and line.access == "load"]
+    assert loads and not any(line.conflicts for line in loads), report
 
 
 @pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_batch"])
@@ -643,6 +654,8 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float32", "high", 8192, "wgmma_single", "mma_large"),
         ("float16", None, 4096, "wgmma_large", "mma_large"),
         ("float16", None, 1024, "wgmma_small", "mma_large"),
+        ("float64", None, 4096, "dmma_large", "mma_large"),
+        ("float64", None, 1024, "dmma_small", "mma_small"),
     ],
 )
 def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision, n, hopper, ampere):
@@ -651,6 +664,15 @@ def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision,
     for capability, kernel in (90, hopper), (80, ampere), (100, ampere), (120, ampere):
         ((_, taken, *_),) = _core.dry_run_as(capability, 132, 50 << 20, "transpose", None, *call)
         assert taken == kernel, capability
+
+
+@pytest.mark.parametrize("name", [row.name for row in smemkit.kernels("matmul") if row.name.startswith("dmma_")])
+def test_sides_that_the_tma_cannot_count_are_refused(device, name):
+    if device != "cpu":
+        pytest.skip("operands that take no memory are NumPy's")
+    x = np.broadcast_to(np.ones(1), (2**31,))
+    with pytest.raises(ValueError, match=rf"kernel '{name}' takes m, n and k below 2147483135, .*; kernel=None"):
+        smemkit.matmul(x, x, kernel=name, device=device)
 
 
 # ---- long k --------------------------------------------------------------------------------------------------

@@ -180,7 +180,8 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
         out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
-/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16. */
+/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; others are
+ * copied as they are. */
 static int parts_per_element(const struct call *call)
 {
     if (call->result != FLOAT32)
@@ -325,6 +326,19 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
     return bytes;
 }
 
+/* Whether a kernel with PARTS, which only a caller can have named, can count the sides: the TMA does so in 32
+ * bits. */
+static bool check_sides(const struct kernel_row *row, struct matmul_size size)
+{
+    if (!(row->traits & PARTS) ||
+        (size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE))
+        return true;
+    PyErr_Format(PyExc_ValueError,
+                 "kernel '%s' takes m, n and k below %d, got %zd, %zd and %zd; kernel=None takes more", row->name,
+                 MATMUL_MAX_SIDE, size.m, size.n, size.k);
+    return false;
+}
+
 static PyObject *matmul(const struct module_state *state, const struct matmul_arguments *args,
                         struct launch_record *record, size_t *scratch_bytes)
 {
@@ -366,6 +380,8 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
 
         view_out_as_matrices(&call, batches.ndim, size.m, size.n);
         method = choose_method(&call, precision, size);
+        if (!check_sides(call.kernel.row, size))
+            return call_fail(&call);
         element = dtype_bytes(dtype);
         if (call.kernel.row->traits & ANY_STRIDES) {
             call.accepts_layout = accepts_strides;

@@ -38,7 +38,7 @@ enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SL
 enum { UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32 }; /* what mma_large and mma_small take, except float64 */
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16 and float64. Executor: on a Zen 4. */
+ * and wgmma_large in float16; those with FLOAT64 in float64. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, 0},
@@ -231,7 +231,8 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
 {
     const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : dtype_bytes(dtype) / 2;
 
-    return size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE &&
+    return size.batches <= INT32_MAX && size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE &&
+           size.k < MATMUL_MAX_SIDE &&
            matmul_parts_bytes(size.batches, size.m, size.k, parts) +
                    matmul_parts_bytes(size.batches, size.n, size.k, parts) <=
                MAX_PARTS_BYTES;

@@ -48,7 +48,7 @@ static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
         ;
 }
 
-// The same for a pair of tiles, p elements down k.
+// Stores a pair of tiles as the TMA would, p elements down k.
 template <class T>
 static __device__ void store_pair(typename ring<T>::stage &to, const operands<T> &from, int64_t p)
 {

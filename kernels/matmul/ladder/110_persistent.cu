@@ -5,8 +5,8 @@
 // shared memory: each warp stores its 16 rows there, and the TMA copies them while the next tile is multiplied.
 // Tiles that are computed at the same time form a square, because they then share most of their rows of A and
 // columns of B in the L2 cache. What the rung below wasted: its tensor cores were idle while a block started, and
-// while its threads stored 2 bytes at a time. (Clusters, whose blocks would share copies by multicast, gain
-// nothing: 207 and 206 us at n = 4096 on an H100.) Launch: blocks of 384 threads, one per multiprocessor.
+// while its threads stored 2 bytes at a time. (Clusters, whose blocks would share copies by
+// multicast, gain nothing that can be measured.) Launch: blocks of 384 threads, one per multiprocessor.
 #include <cuda_runtime.h>
 
 #include "../../common/grid.cuh"
@@ -62,7 +62,7 @@ struct tile_order {
         return tile / (down * right);
     }
 
-    __device__ corner place(int64_t tile) const
+    __device__ corner position(int64_t tile) const
     {
         const int64_t first = tile % (down * right) / (ROWS_TOGETHER * right) * ROWS_TOGETHER;
         const int64_t rows = min((int64_t)ROWS_TOGETHER, down - first), i = tile % (down * right) - first * right;
@@ -77,7 +77,7 @@ static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
         ;
 }
 
-// The same for a pair of tiles, p elements down k.
+// Stores a pair of tiles as the TMA would, p elements down k.
 template <class T>
 static __device__ void store_pair(typename ring<T>::stage &to, const operands<T> &from, int64_t p)
 {
@@ -149,7 +149,7 @@ static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int
 }
 
 // Element e of a thread's sums: its row and column in the warp's rows of C's tile.
-static __device__ inline corner place_of(int e)
+static __device__ inline corner position_of(int e)
 {
     const int lane = threadIdx.x % WARP;
 
@@ -162,7 +162,7 @@ static __device__ void store_elements(T *c, const float (&sum)[BN / 2], corner a
 {
 #pragma unroll
     for (int e = 0; e < BN / 2; e++) {
-        const corner in = place_of(e);
+        const corner in = position_of(e);
         const int64_t y = at.row + in.row, x = at.column + in.column;
 
         if (y < m && x < n)
@@ -185,7 +185,7 @@ static __device__ void store_by_tma(T (&rows)[PARTS][WARP_ROWS][COLUMNS], const 
     __syncwarp(); // the copy of the tile before has read the rows
 #pragma unroll
     for (int e = 0; e < BN / 2; e += 2) {
-        const corner in = place_of(e);
+        const corner in = position_of(e);
         const int row = (int)in.row, column = (int)in.column;
 
         *(pair *)&rows[column / COLUMNS][row][column % COLUMNS ^ row % 8 * 8] = {T(sum[e]), T(sum[e + 1])};
@@ -228,14 +228,14 @@ __global__ void __launch_bounds__(BLOCK, 1)
 
             bring_tiles<BY_TMA>(
                 shared, turn,
-                operands<T>{a, b, a.matrices > 1 ? matrix : 0, b.matrices > 1 ? matrix : 0, order.place(tile)},
+                operands<T>{a, b, a.matrices > 1 ? matrix : 0, b.matrices > 1 ? matrix : 0, order.position(tile)},
                 a_map, b_map);
         }
     } else {
         ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
         for (int64_t tile = blockIdx.x; tile < order.count(); tile += gridDim.x) {
             const int64_t matrix = order.matrix(tile);
-            corner at = order.place(tile);
+            corner at = order.position(tile);
             float sum[BN / 2];
 
             multiply_tiles(sum, shared, turn, (group - 1) * MM, a.columns);
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
                 store_elements(c + matrix * m * n, sum, at, m, n);
         }
         if (BY_TMA && threadIdx.x % WARP == 0)
-            ptx::cp_async_bulk_wait_group<0>(); // the block's shared memory is there until it has been read
+            ptx::cp_async_bulk_wait_group_read<0>(); // the block's shared memory is there until it has been read
     }
 }
 

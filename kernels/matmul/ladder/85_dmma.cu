@@ -1,12 +1,12 @@
 // C = A @ B in float64 on the tensor cores.
 //
 // The idea: as in the rung below, but an mma of doubles multiplies 16 x 8 elements of A by 8 x 8 of B, and there
-// is no ldmatrix for them: lanes load what they need. Lane 4 i + t holds the elements t and t + 4 along k of A's
-// row i, and of B's column i. Since mma only adds up their products, any order of k is right that both operands
-// share: here lanes take 2t and 2t + 1, which are neighbours in a row of A, and load them at once. Chunk c of row
-// r, 16 bytes, is stored where lanes that load together find different banks: eight lanes load four chunks of two
-// rows of A, and sixteen lanes two chunks of every second row of B. What the rung below cannot do: its products
-// are of 16-bit numbers. Launch: blocks of 128 threads, one block per BM x BN tile of each C.
+// is no ldmatrix for them: lanes load what they need. Lane 4 i + t holds the elements t and t + 4 along k of
+// A's rows i and i + 8, and of B's column i. Since mma only adds up their products, any order of k is right that
+// both operands share: here lanes take 2t and 2t + 1, which are neighbours in a row of A, and load them at once.
+// Chunk c of row r, 16 bytes, is stored where lanes that load together find different banks: eight lanes load four
+// chunks of two rows of A, and sixteen lanes two chunks of every second row of B. What the rung below cannot do:
+// its products are of 16-bit numbers. Launch: blocks of 128 threads, one block per BM x BN tile of each C.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 

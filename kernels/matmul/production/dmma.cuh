@@ -3,9 +3,12 @@
 //
 // The idea: eight warps multiply 64 sides of one operand by 16 or 32 of the other each, and wait for nobody but
 // the copies. mma wants its operands in registers that follow each other: of the first operand those of two sides,
-// of the second two elements along k. So the second operand is the one that is contiguous along k: one instruction
-// loads both elements, and where A is that operand, the sums are those of the transpose of C. Which elements and
-// sides the lanes take is chosen such that those that load together load from different banks: see fragments.
+// of the second two elements along k. What lanes load, without bank conflicts and without moving registers:
+// - One operand is contiguous along k: it is the second, and one instruction loads both elements. If it is A, the
+// sums
+//   are those of the transpose of C.
+// - None is: lanes load elements 2t and 2t + 1 along k of both, one by one.
+// - Both are: elements t and t + 4, one by one, of sides that are two apart.
 // Launch: blocks of 384 threads, one per multiprocessor.
 #pragma once
 
@@ -73,7 +76,7 @@ struct warp_sums {
     __device__ void add(const Step &of, int first, int second)
     {
         using R = roles<Step>;
-        const double *a = R::SWAPPED ? of.b[0] : of.a[0], *b = R::SWAPPED ? of.a[0] : of.b[0];
+        const double *first_tile = R::SWAPPED ? of.b[0] : of.a[0], *second_tile = R::SWAPPED ? of.a[0] : of.b[0];
 
 #pragma unroll
         for (int k = 0; k < Step::BK; k += MK) {
@@ -81,12 +84,14 @@ struct warp_sums {
 
 #pragma unroll
             for (int j = 0; j < N; j++)
-                right[j] = R::fragments::template load<Step, R::SECOND_ALONG_K>(b, second + j * SECOND, k);
+                right[j] =
+                    R::fragments::template load<Step, R::SECOND_ALONG_K>(second_tile, second + j * SECOND, k);
 #pragma unroll
             for (int i = 0; i < FRAGMENTS; i++) {
-                const double2 upper = R::fragments::template load<Step, R::FIRST_ALONG_K>(a, first + i * FIRST, k);
-                const double2 lower =
-                    R::fragments::template load<Step, R::FIRST_ALONG_K>(a, first + i * FIRST + FIRST / 2, k);
+                const double2 upper =
+                    R::fragments::template load<Step, R::FIRST_ALONG_K>(first_tile, first + i * FIRST, k);
+                const double2 lower = R::fragments::template load<Step, R::FIRST_ALONG_K>(
+                    first_tile, first + i * FIRST + FIRST / 2, k);
 
 #pragma unroll
                 for (int j = 0; j < N; j++)
@@ -116,7 +121,7 @@ struct warp_sums {
                         R::fragments::template side<R::SECOND_ALONG_K>(lane % 4 * 2 + e % 2) + e / 4 * 8;
                     const int first = R::fragments::template side<R::FIRST_ALONG_K>(lane / 4) + e / 2 % 2 * 8;
 
-                    *packs::place(buffer, R::SWAPPED ? second : first, R::SWAPPED ? first : second) =
+                    *packs::address(buffer, R::SWAPPED ? second : first, R::SWAPPED ? first : second) =
                         sum[i][j + e / 4][e % 4];
                 }
                 __syncwarp(); // all lanes have stored theirs
@@ -151,7 +156,7 @@ static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_produ
         warp_sums<Step> sums = {};
         int matrix, row, column;
 
-        p.mapped.order.place(tile, matrix, row, column);
+        p.mapped.order.position(tile, matrix, row, column);
         for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
             const unsigned s = turn % STAGES;
 
@@ -168,8 +173,8 @@ static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_produ
 
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
-    matmul_dmma(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                const plain_product<double> p)
+    matmul_doubles(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                   const plain_product<double> p)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
@@ -188,6 +193,6 @@ template <int COLUMNS>
             using A = decltype(along);
             using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
 
-            return launch_on_multiprocessors<matmul_dmma<Step>>(args, p.mapped, stream, a_map, b_map, p);
+            return launch_on_multiprocessors<matmul_doubles<Step>>(args, p.mapped, stream, a_map, b_map, p);
         });
 }

@@ -4,7 +4,8 @@
 // A side is a row of a, or a column of b. The elements of a float32 side are multiplied by a power of two, by
 // which the product's elements are divided again. One or two float16, rounded remainders of each other, hold 11 or
 // 22 bits of an element, down to 2^-25 where the side's largest is 2^14 to 2^15; bfloat16 hold 8 bits each, from
-// 2^51 down to 2^-50.
+// 2^51 down to 2^-50. Operands that are multiplied as they are, but lie where the TMA cannot copy them, have one
+// part: a copy.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -268,8 +269,9 @@ struct part_rows {
 
     __device__ void store(int part, int r, const part_pack &x) const
     {
-        if (r < rows)                                                         // a pitch is a multiple of a pack
-            __stwb((part_pack *)&first[part * part_elements + r * pitch], x); // nvcc splits an assignment
+        if (r < rows) // a pitch is a multiple of a pack
+            // an assignment would become narrower stores
+            __stwb((part_pack *)&first[part * part_elements + r * pitch], x);
     }
 };
 
@@ -284,13 +286,14 @@ static __device__ inline __nv_bfloat162 round_pair(float x, float y, __nv_bfloat
     return __floats2bfloat162_rn(x, y);
 }
 
-// Stores a thread's elements as PARTS numbers of type Part, which are rounded remainders of each other. Calls
-// look(side, x, scaled x) for each element, whose side is the side-th of the thread's. Returns whether one of the
-// elements has more than one part, and whether a side is not finite, and so stored as zeros.
+// What store_parts() has seen: an element of more than one part, a side that is not finite.
 struct stored_parts {
     bool more_than_one, special;
 };
 
+// Stores a thread's elements as PARTS numbers of type Part, which are rounded remainders of each other. Calls
+// look(side, x, scaled x) for each element, whose side is the side-th of the thread's. Sides that are not finite
+// are stored as zeros.
 template <class Part, int PARTS, bool BY_ROW, class Look>
 static __device__ stored_parts store_parts(const split_tile<float> &tile, uint16_t *parts, int exponent,
                                            const float (&x)[WARP_ROWS][LANE_COLUMNS], Look look)
@@ -449,8 +452,9 @@ static __global__ void __launch_bounds__(STRIP)
 
         is_sparse =
             largest && is_finite_side(largest) && (length < SHORT || 2 * (int64_t)of.facts.large[side] <= length);
-        of.facts.scale[strip / of.strips() * of.side_pitch() + in_matrix] =
-            of.facts.special[side] ? SPECIAL_SIDE : side_scale(largest, 0);
+        of.facts.scale[strip / of.strips() * of.side_pitch() + in_matrix] = of.facts.special[side] ? SPECIAL_SIDE
+                                                                            : largest ? side_scale(largest, 0)
+                                                                                      : 0;
     }
     if (__syncthreads_or(is_sparse) && threadIdx.x == 0) {
         atomicOr(&of.facts.flags[strip], SPARSE);
@@ -500,7 +504,7 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
         for (int c = 0; c < (int)(sizeof x[0] / sizeof(chunk)); c++) {
             chunk bits;
 
-            memcpy(&bits, (const chunk *)x[r] + c, sizeof bits);
+            memcpy(&bits, (const char *)x[r] + c * sizeof bits, sizeof bits);
             if (tile.row + r < tile.of.rows && tile.column < tile.of.pitch) // a multiple of a thread's columns
                 __stwb((chunk *)(first + r * tile.of.pitch) + c, bits);
         }
@@ -569,8 +573,8 @@ template <class T>
         x->parts = take(parts * x->part_elements());
         x->bfloats = take(bfloats * x->part_elements());
     }
-    const bool fits = (uint64_t)(next - begin) <= args->scratch_bytes && args->m < MATMUL_MAX_SIDE &&
-                      args->n < MATMUL_MAX_SIDE && args->k < MATMUL_MAX_SIDE;
+    const bool fits = (uint64_t)(next - begin) <= args->scratch_bytes && args->batches <= INT32_MAX &&
+                      args->m < MATMUL_MAX_SIDE && args->n < MATMUL_MAX_SIDE && args->k < MATMUL_MAX_SIDE;
 
     return fits ? cudaSuccess : cudaErrorInvalidValue;
 }

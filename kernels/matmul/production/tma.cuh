@@ -1,5 +1,5 @@
 // C = A @ B of operands that the TMA copies: what the kernels for Hopper share, to which the rung
-// `wgmma_specialized` leads. One block per multiprocessor computes one tile of C after another; a warpgroup
+// `persistent` leads. One block per multiprocessor computes one tile of C after another; a warpgroup
 // copies, two multiply.
 #pragma once
 
@@ -15,12 +15,12 @@
 #include "kernels.h"
 #include "split.cuh"
 
-constexpr int BM = 128;                                            // rows of a block's tiles of A
-constexpr int GROUP = 128, WARP = 32;                              // threads
-constexpr int MULTIPLYING = 2, BLOCK = (1 + MULTIPLYING) * GROUP;  // warpgroups, threads
-constexpr int SHARED_BYTES = 227 << 10;                            // of a block
-constexpr int ROW_BYTES = 128;                                     // of a tile, and of C on its way
-constexpr int TILE_ROWS_TOGETHER = 12;                             // tiles that run at the same time form a square
+constexpr int BM = 128;                                           // rows of a block's tiles of A
+constexpr int GROUP = 128, WARP = 32;                             // threads
+constexpr int MULTIPLYING = 2, BLOCK = (1 + MULTIPLYING) * GROUP; // warpgroups, threads
+constexpr int SHARED_BYTES = 227 << 10;                           // of a block
+constexpr int ROW_BYTES = 128;         // of a tile, and of a tile of C before it is stored
+constexpr int TILE_ROWS_TOGETHER = 12; // tiles that run at the same time form a square
 constexpr int COPYING_REGISTERS = 40, MULTIPLYING_REGISTERS = 232; // per thread; of the 168 that all begin with
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
@@ -47,8 +47,8 @@ struct row_buffer {
 template <class T>
 struct row_packs {
     static constexpr int SIZE = 16 / (int)sizeof(T), COLUMNS = ROW_BYTES / (int)sizeof(T);
-    static constexpr int LANES = COLUMNS / SIZE,
-                         ROWS = WARP_MM / (WARP / LANES); // of a row; that a lane has packs of
+    static constexpr int LANES = COLUMNS / SIZE;          // that have a pack of the same row
+    static constexpr int ROWS = WARP_MM / (WARP / LANES); // of which a lane has packs
 
     // the i-th row of which a lane has a pack, and the pack's first column among COLUMNS
     static __device__ int row(int i)
@@ -61,7 +61,7 @@ struct row_packs {
         return threadIdx.x % LANES * SIZE;
     }
 
-    static __device__ T *place(row_buffer &buffer, int r, int column)
+    static __device__ T *address(row_buffer &buffer, int r, int column)
     {
         const int byte = column * (int)sizeof(T);
 
@@ -74,7 +74,7 @@ struct row_packs {
     {
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
-            store(i, *(const pack<T, SIZE> *)place(buffer, row(i), column()));
+            store(i, *(const pack<T, SIZE> *)address(buffer, row(i), column()));
     }
 
     // Calls store(round, i, pack) for the packs of row(i), in rounds of COLUMNS columns. wgmma leaves each lane
@@ -94,8 +94,8 @@ struct row_packs {
                 for (int half = 0; half < 2; half++) {
                     const float *pair = &sum[(round * COLUMNS / 8 + group) * 4 + half * 2];
 
-                    *(pack<T, 2> *)place(buffer, half * 8 + lane / 4,
-                                         group * 8 + lane % 4 * 2) = {{T(pair[0]), T(pair[1])}};
+                    *(pack<T, 2> *)address(buffer, half * 8 + lane / 4,
+                                           group * 8 + lane % 4 * 2) = {{T(pair[0]), T(pair[1])}};
                 }
             __syncwarp(); // all lanes have stored their pairs
             read(buffer, [&](int i, const auto &pack) { store(round, i, pack); });
@@ -108,7 +108,7 @@ struct row_packs {
         uint4 words;
 
         memcpy(&words, &x, sizeof words);
-        __stwb((uint4 *)to, words); // nvcc splits an assignment
+        __stwb((uint4 *)to, words); // an assignment would become narrower stores
     }
 
     // Stores a pack anywhere. `left`: how many columns C has from here on.
@@ -151,7 +151,7 @@ struct tile_order {
     }
 
     // the matrix, and the tile's row and column
-    __device__ void place(int64_t tile, int &matrix, int &row, int &column) const
+    __device__ void position(int64_t tile, int &matrix, int &row, int &column) const
     {
         const int64_t of_matrix = down * right, in_matrix = tile % of_matrix;
         const int64_t first = in_matrix / (TILE_ROWS_TOGETHER * right) * TILE_ROWS_TOGETHER;
@@ -209,7 +209,7 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
         int matrix, row, column;
 
-        p.order.place(tile, matrix, row, column);
+        p.order.position(tile, matrix, row, column);
         if (!takes(matrix, row, column))
             continue;
         for (int k = 0; k < p.k; k += Step::BK, turn++) {
@@ -329,8 +329,9 @@ static bool has_tensor_map(const split_operand<T> &x)
                                                                  x.data.batch_stride, x.data.row_stride});
 }
 
-// Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map).
-// Those that the TMA cannot copy where they are are copied to rows that it can. COLUMNS: of a block's tile of C.
+// Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
+// the TMA cannot copy one of them where it is, both are copied to rows that it can. COLUMNS: of a block's tile of
+// C.
 template <class T, int COLUMNS, class Launch>
 [[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Launch launch)
 {

@@ -61,8 +61,8 @@ static __device__ inline void add_exactly(float &sum, float &rest, float x)
     sum = both;
 }
 
-// A warpgroup that multiplies: rows [row, row + MM) of each of those tiles. store(buffer, sum, matrix, y, x): of a
-// warp's rows, the first of which is y.
+// A warpgroup that multiplies: rows [row, row + MM) of each of the tiles of C that takes(matrix, tile's row,
+// tile's column). store(buffer, sum, matrix, y, x): of a warp's rows, the first of which is y.
 template <class Step, bool PROMOTE, class Takes, class Store>
 static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_product &p, int row, Takes takes,
                                       Store store)
@@ -80,7 +80,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
         int matrix, tile_row, tile_column;
         float sum[N];
 
-        p.order.place(tile, matrix, tile_row, tile_column);
+        p.order.position(tile, matrix, tile_row, tile_column);
         if (!takes(matrix, tile_row, tile_column))
             continue;
         if constexpr (PROMOTE && Step::PARTS > 2) { // few numbers are to be added as exactly as in float32

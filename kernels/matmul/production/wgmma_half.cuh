@@ -1,6 +1,6 @@
-// C = A @ B in float16 and bfloat16 on Hopper's tensor cores: see wgmma.cuh. Operands that the TMA cannot copy,
-// whose rows begin at no multiple of 16 bytes or are not contiguous, are copied to ones that it can. Launch:
-// blocks of 384 threads, one per multiprocessor.
+// C = A @ B in float16 and bfloat16 on Hopper's tensor cores: see wgmma.cuh. If the TMA cannot copy one of the
+// operands, whose rows begin at no multiple of 16 bytes or are not contiguous, both are copied to rows that it
+// can. Launch: blocks of 384 threads, one per multiprocessor.
 #pragma once
 
 #include "wgmma.cuh"

@@ -1,4 +1,4 @@
-// C = A @ B of float32 on Hopper's tensor cores with the accuracy of TF32, at twice its speed: see
+// C = A @ B of float32 on Hopper's tensor cores with the accuracy of TF32, by products of 16-bit numbers: see
 // wgmma_split.cuh.
 #include "wgmma_split.cuh"
 
