@@ -517,7 +517,7 @@ def test_blocks_compute_one_tile_after_another(device, name):
 
 @pytest.mark.parametrize("name", PERSISTENT)
 @pytest.mark.parametrize("completion", ["early", "late"])
-@pytest.mark.covering(2)
+@pytest.mark.covering(most=1)
 def test_the_tiles_after_a_blocks_first_have_no_fault(name, completion):
     dtype = usual_dtype(name)
     for batch, m, k, n in PERSISTENT[name]:
