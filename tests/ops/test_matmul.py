@@ -501,7 +501,7 @@ def test_the_tiles_of_the_next_small_matrix_have_no_fault(tile, completion):
 
 # batch, m, k, n; the TMA stores C, or threads do. 134 and 136 tiles of C, for 132 blocks
 PERSISTENT = {
-    "persistent": [(134, 3, 72, 16), (136, 3, 8, 5)],
+    "persistent": [(134, 3, 264, 16), (136, 3, 8, 5)],  # the first: more pairs of tiles than stages
     "wgmma_small": [(134, 3, 70, 16)],
     "dmma_small": [(134, 3, 40, 16)],
 }

@@ -270,7 +270,7 @@ MUTANTS = [
         "        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);",
         "    if (k > 0 && threadIdx.x % WARP == 0 && turn < STAGES)\n"
         "        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);",
-        "tests/ops/test_matmul.py -k 'block_tile and persistent' --full",
+        "tests/ops/test_matmul.py -k 'after_another and persistent' --full",
     ),
     Mutant(
         "dmma-lacks-the-barrier",
