@@ -34,31 +34,10 @@ struct ring {
     uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
 };
 
-// The operands, and where a block's tiles of them begin.
-template <class T>
-struct operands {
-    tensor<T> a, b;
-    int64_t a_matrix, b_matrix;
-    corner at; // of C's tile
-};
-
 static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
 {
     while (!ptx::mbarrier_try_wait_parity(mbarrier, (uint32_t)round % 2))
         ;
-}
-
-// Stores a pair of tiles as the TMA would, p elements down k.
-template <class T>
-static __device__ void store_pair(typename ring<T>::stage &to, const operands<T> &from, int64_t p)
-{
-    const int64_t m = from.a.rows, n = from.b.columns, k = from.a.columns;
-    const T *a = from.a.data + from.a_matrix * from.a.matrix_stride + from.at.row * k + p;
-    const T *b = from.b.data + from.b_matrix * from.b.matrix_stride + p * n + from.at.column;
-
-    store_tile<BM>(to.a, a, k, m - from.at.row, k - p);
-    for (int part = 0; part < PARTS; part++)
-        store_tile<BK>(to.b[part], b + part * COLUMNS, n, k - p, n - from.at.column - part * COLUMNS);
 }
 
 // The warpgroup that copies. BY_TMA: otherwise rows are no multiples of 16 bytes, and its threads copy elements.
@@ -82,7 +61,7 @@ static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, con
                 ptx::cp_async_bulk_tensor_load(to.b[part], &b_map, (int)from.at.column + part * COLUMNS, (int)p,
                                                (int)from.b_matrix, &shared.full[s]);
         } else {
-            store_pair(to, from, p);
+            store_pair(to.a, to.b, from, p);
             ptx::fence_proxy_async(); // wgmma sees the stores
             ptx::mbarrier_arrive(&shared.full[s]);
         }

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "../../common/grid.cuh"
 #include "../../common/tensor_map.cuh"
 #include "kernels.h"
 
@@ -44,4 +45,26 @@ static __device__ void store_tile(T (*tile)[COLUMNS], const T *x, int64_t pitch,
 
         tile[row][column ^ row % 8 * 8] = row < rows && column < columns ? x[row * pitch + column] : T(0);
     }
+}
+
+// The operands, and where a block's tiles of them begin.
+template <class T>
+struct operands {
+    tensor<T> a, b;
+    int64_t a_matrix, b_matrix;
+    corner at; // of C's tile
+};
+
+// Stores a pair of tiles as the TMA would, p elements down k; that of B in parts of COLUMNS columns.
+template <int BM, int BK, int PARTS, class T>
+static __device__ void store_pair(T (&a_tile)[BM][COLUMNS], T (&b_tile)[PARTS][BK][COLUMNS],
+                                  const operands<T> &from, int64_t p)
+{
+    const int64_t m = from.a.rows, n = from.b.columns, k = from.a.columns;
+    const T *a = from.a.data + from.a_matrix * from.a.matrix_stride + from.at.row * k + p;
+    const T *b = from.b.data + from.b_matrix * from.b.matrix_stride + p * n + from.at.column;
+
+    store_tile<BM>(a_tile, a, k, m - from.at.row, k - p);
+    for (int part = 0; part < PARTS; part++)
+        store_tile<BK>(b_tile[part], b + part * COLUMNS, n, k - p, n - from.at.column - part * COLUMNS);
 }
