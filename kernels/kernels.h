@@ -57,7 +57,8 @@ struct matmul_args {
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
     int64_t a_batch_stride, b_batch_stride; /* elements from one matrix to the next; 0: the same matrix for all */
     int64_t k_per_slice;                    /* production kernels: a multiple of 32, or at least k */
-    enum dtype dtype;                       /* of all three */
+    enum dtype dtype;                       /* of c */
+    enum dtype operands;                    /* of a and b: the same, but for kernels with NARROW */
     int tile;                               /* `tiled` */
     int multiprocessors;                    /* kernels whose blocks stay, `pipelined_small` */
     /* `matvec`, by the whole problem, of which this may be a part: b is the larger operand; the larger operand is
@@ -77,12 +78,12 @@ static inline int64_t matmul_slice_count(const struct matmul_args *args)
     return (args->k + args->k_per_slice - 1) / args->k_per_slice;
 }
 
-/* Bytes of scratch memory for an operand of sides x k elements as `parts` 16-bit parts, whose rows begin at
- * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
+/* Bytes of scratch memory for an operand of sides x k elements as `parts` 16-bit parts, or twice as many bytes, whose
+ * rows begin at multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
  * per side, and one per strip. */
 static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64_t k, int parts)
 {
-    enum { GRAIN = 8, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };
+    enum { GRAIN = 16, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };
 
     return (uint64_t)matrices * ((uint64_t)parts * 2 * (uint64_t)(sides + GRAIN) * (uint64_t)(k + GRAIN) +
                                  WORDS_PER_SIDE * WORD * (uint64_t)sides) +

@@ -33,7 +33,8 @@ enum traits {
     SLICES = 1 << 5,
     SOLE = 1 << 6,
     TF32 = 1 << 7,
-    PARTS = 1 << 8
+    PARTS = 1 << 8,
+    NARROW = 1 << 9
 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */

@@ -20,8 +20,10 @@ struct tensor {
 template <class T>
 static constexpr CUtensorMapDataType tensor_map_type()
 {
-    static_assert(sizeof(T) == 2 || std::is_same_v<T, double>, "the elements are of another type");
+    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || std::is_same_v<T, double>,
+                  "the elements are of another type");
     return sizeof(T) == 8              ? CU_TENSOR_MAP_DATA_TYPE_FLOAT64
+           : sizeof(T) == 1            ? CU_TENSOR_MAP_DATA_TYPE_UINT8
            : std::is_same_v<T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }

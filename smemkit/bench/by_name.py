@@ -49,6 +49,8 @@ PROBLEMS = {
         "wgmma_split_small": Exact((130, 70, 80)),
         "dmma_large": Exact((130, 135, 80)),
         "dmma_small": Exact((130, 70, 80)),
+        "wgmma_digits": Exact((130, 270, 80)),
+        "wgmma_digits_small": Exact((130, 135, 80)),
         "matvec": Exact((300, 1, 100)),
         "tiny": Exact((50, 12, 13, 14)),
     },

@@ -58,6 +58,8 @@ PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m
     "wgmma_split_small": [(n, n, n) for n in (512, 1024, 2048)],
     "dmma_large": [(n, n, n) for n in (1024, 2048, 4095, 4096)],
     "dmma_small": [(n, n, n) for n in (512, 1024, 2048)],
+    "wgmma_digits": [(n, n, n) for n in (1024, 2048, 4096)],
+    "wgmma_digits_small": [(n, n, n) for n in (256, 512, 1024, 2048)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
     "tiny": [(4096, 16, 16, 16)],
 }
@@ -121,7 +123,7 @@ SUITES = (*SIZES, "planner", "transfer", "end_to_end", "hierarchy", "call", "exe
 
 def usual_dtype(info: KernelInfo) -> str:
     """The dtype in which a kernel is measured by name."""
-    return "float32" if "float32" in info.dtypes else info.dtypes[0]
+    return next((dtype for dtype in ("float32", "int32") if dtype in info.dtypes), info.dtypes[0])
 
 
 class Run:

@@ -323,7 +323,7 @@ def test_every_production_kernel_is_measured_by_name():
 
 # ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
 
-NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 4}  # few dtypes
+NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 8}  # few dtypes
 BLOCK_KERNELS = [*NARROW, "simt", "simt_large"]
 PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
 # m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
@@ -347,7 +347,7 @@ LARGE_BY_DEFAULT = {
 
 def usual_dtype(name):
     dtypes = NARROW.get(name, ("float32",))
-    return "float32" if "float32" in dtypes else dtypes[-1]
+    return next((dtype for dtype in ("float32", "int32") if dtype in dtypes), dtypes[-1])
 
 
 def edge_cases():
@@ -381,6 +381,8 @@ def checked_shapes(name):
         return [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
     if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
         return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
+    if name.startswith("wgmma_digits"):  # one pair of tiles, two; the last: rows of C that are no whole packs
+        return [(66, 88, 136), (3, 133, 5), (3, 33, 7)]
     if name == "wgmma_small":  # the last: more pairs of tiles than its stages
         return [(66, 328, 136), (3, 333, 5), (3, 584, 8)]
     if name.startswith("dmma"):  # more pairs of tiles than stages; the second: one pair
@@ -398,6 +400,7 @@ CHECKED = {  # what the checker runs by default: a kernel of each kind, on small
         "matvec": checked_shapes("matvec"),
     },
     **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma": [(3, 7, 5)], "dmma_small": [(3, 7, 5)]},
+    "wgmma_digits_small": [(3, 133, 5)],
 }
 SCHEDULES = ("serial", "lockstep", "random")
 
@@ -433,7 +436,7 @@ def test_kernels_of_all_tiles_have_no_fault(case):
 
 def bank_cases():
     """Yields (name, dtype, order) of kernels without bank conflicts; by default of one of each kind."""
-    quick = {"warp_tile", "pipelined", "mma", "mma_small", "dmma", "wgmma_small"}
+    quick = {"warp_tile", "pipelined", "mma", "mma_small", "dmma", "wgmma_small", "wgmma_digits_small"}
     rungs = ("vectorized", "warp_tile", "pipelined")
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
     halves = ("mma", "wgmma", "wgmma_specialized", "persistent", *mma, "wgmma_large", "wgmma_small")
@@ -441,6 +444,7 @@ def bank_cases():
         ("float32", (*rungs, *mma, *splits)),
         ("float16", halves),
         ("float64", (*mma, "dmma", "dmma_large", "dmma_small")),
+        *((dtype, ("wgmma_digits", "wgmma_digits_small")) for dtype in ("int8", "int32", "int64")),
     ):
         for name, order in product_of(names, "CF"):
             if order == "C" or name in PRODUCTION:  # a rung takes arrays in C order
@@ -504,6 +508,7 @@ PERSISTENT = {
     "persistent": [(134, 3, 264, 16), (136, 3, 8, 5)],  # the first: more pairs of tiles than stages
     "wgmma_small": [(134, 3, 70, 16)],
     "dmma_small": [(134, 3, 40, 16)],
+    "wgmma_digits_small": [(134, 3, 40, 16)],
 }
 
 
@@ -656,6 +661,8 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float16", None, 1024, "wgmma_small", "mma_large"),
         ("float64", None, 4096, "dmma_large", "mma_large"),
         ("float64", None, 1024, "dmma_small", "mma_small"),
+        *((dtype, None, 4096, "wgmma_digits", "simt_large") for dtype in ("int8", "int32", "uint64")),
+        *((dtype, None, 1024, "wgmma_digits_small", "simt") for dtype in ("uint8", "int32", "int64")),
     ],
 )
 def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision, n, hopper, ampere):

@@ -259,3 +259,62 @@ def test_broadcast_batches_have_room_for_their_parts(device, kernel, convert):
     if convert != "swapped":  # on a device elements are in native order
         x = smemkit.asarray(b, device=device)
         np.testing.assert_array_equal(smemkit.matmul(there, x, kernel=kernel).numpy(), expected[0])
+
+
+# ---- integers ------------------------------------------------------------------------------------------------
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DIGITS = ["wgmma_digits", "wgmma_digits_small"]
+
+
+def any_integers(shape, dtype, seed=0):
+    """Every value of the dtype is as likely as another."""
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("kernel", DIGITS)
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
+@pytest.mark.covering(2)
+def test_integers_of_every_value_wrap_around(device, kernel, dtype, orders):
+    for m, k, n in (1, 1, 1), (3, 16, 8), (130, 131, 67):
+        a, b = any_integers((m, k), dtype), any_integers((k, n), dtype, seed=1)
+        expected = a @ b
+        a, b = (np.array(x, order=order) for x, order in zip((a, b), orders, strict=True))
+        np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64"])
+def test_integers_at_any_strides_and_in_batches(device, dtype):
+    a, b = any_integers((2, 1, 70, 66), dtype)[..., ::2], any_integers((3, 40, 33), dtype, seed=1).swapaxes(1, 2)
+    for x, y in (a, b), (a[:, :, ::-1], b[..., ::-1]), (a[0, 0], b):
+        np.testing.assert_array_equal(smemkit.matmul(x, y, kernel="wgmma_digits_small", device=device), x @ y)
+
+
+@pytest.mark.parametrize("kernel", DIGITS)
+@pytest.mark.parametrize(("dtype", "wide"), [("int8", "int32"), ("uint8", "int32"), ("uint8", "uint32")])
+def test_bytes_are_multiplied_as_they_are_for_a_wider_result(device, kernel, dtype, wide):
+    a, b = any_integers((3, 70, 300), dtype), any_integers((300, 133), dtype, seed=1)
+    call = smemkit.matmul, a, b.T.copy().T
+    options = {"kernel": kernel, "dtype": wide, "device": device}
+    np.testing.assert_array_equal(call[0](*call[1:], **options), a.astype(wide) @ b.astype(wide))
+    assert {(launch.op, launch.kernel) for launch in smemkit.plan(*call, **options).launches} == {
+        ("matmul", kernel)
+    }
+
+
+@pytest.mark.parametrize(("dtypes", "wide"), [(("int8", "uint8"), "int32"), (("int8", "int8"), "int64")])
+def test_other_operands_are_converted_to_the_dtype_of_the_result(device, dtypes, wide):
+    a, b = any_integers((70, 30), dtypes[0]), any_integers((30, 33), dtypes[1], seed=1)
+    expected = a.astype(wide) @ b.astype(wide)
+    np.testing.assert_array_equal(
+        smemkit.matmul(a, b, kernel="wgmma_digits_small", dtype=wide, device=device), expected
+    )
+
+
+@pytest.mark.slow
+def test_sums_of_digits_do_not_outgrow_32_bits(device):
+    """16 600 products of digits of 255, at four places: more than 2**32."""
+    a, b = np.full((2, 16_600), np.uint64(2**64 - 1)), np.full((16_600, 3), np.uint64(2**32 - 1))
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_digits_small", device=device), a @ b)

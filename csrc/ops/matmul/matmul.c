@@ -131,7 +131,7 @@ static bool accepts_strides(const struct layout *layout, const void *context)
 static bool run_matmul(struct part *part, void *context)
 {
     const struct layout *a = &part->in_view[0], *b = &part->in_view[1];
-    const npy_intp element = dtype_bytes(part->call->result);
+    const npy_intp element = dtype_bytes(part->call->dtype[0]);
     const struct matmul_method *method = context;
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
@@ -148,6 +148,7 @@ static bool run_matmul(struct part *part, void *context)
                                .k = a->shape[a->ndim - 1],
                                .batches = 1,
                                .dtype = part->call->result,
+                               .operands = part->call->dtype[0],
                                .tile = part->call->kernel.size,
                                .multiprocessors = part->device->multiprocessors};
 
@@ -180,12 +181,12 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
         out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
-/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; others are
- * copied as they are. */
+/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; others as
+ * they are, or as their bytes. */
 static int parts_per_element(const struct call *call)
 {
     if (call->result != FLOAT32)
-        return dtype_bytes(call->result) / 2;
+        return (dtype_bytes(call->dtype[0]) + 1) / 2;
     return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
 }
 
@@ -197,15 +198,16 @@ static void partition_matmul(struct call *call, int batches)
     enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
     const struct layout *a = &call->in_view[0], *b = &call->in_view[1], *out_view = &call->out_view;
     const npy_intp m = out_view->shape[batches], n = out_view->shape[batches + 1], k = a->shape[a->ndim - 1];
-    const npy_intp element = dtype_bytes(call->result);
+    const npy_intp element = dtype_bytes(call->dtype[0]), out_element = dtype_bytes(call->result);
     const bool in_parts = call->kernel.row->traits & PARTS;
     const npy_intp part_bytes =
         in_parts ? 2 * 2 * parts_per_element(call) : 0; /* of an element, in two of DEPTH */
-    npy_intp matrices = (m * k + k * n + m * n) * element;
-    const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
+    npy_intp matrices = (m * k + k * n) * element + m * n * out_element;
+    const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * out_element;
     const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
     struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
-    npy_intp rows = choose_part_step(part, (k > n ? k : n) * element, in_parts ? MANY_ROWS : ROWS);
+    npy_intp rows = choose_part_step(part, k * element > n * out_element ? k * element : n * out_element,
+                                     in_parts ? MANY_ROWS : ROWS);
 
     call->independent_parts = true;
     *inner =
@@ -224,9 +226,9 @@ static void partition_matmul(struct call *call, int batches)
     if (part < NPY_MAX_INTP) {
         const npy_intp step = inner->step < m ? inner->step : m;
         const size_t pipeline_bytes =
-            (size_t)((k + n) * step * element) * 2 * DEPTH + (size_t)(k * step * part_bytes);
+            (size_t)((k * element + n * out_element) * step) * 2 * DEPTH + (size_t)(k * step * part_bytes);
         const size_t column_bytes =
-            (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2) + (size_t)(k * part_bytes);
+            (size_t)(k * element) * (call->in[1].dtype == call->dtype[1] ? 1 : 2) + (size_t)(k * part_bytes);
         const size_t available =
             call_available_bytes(call, (pipeline_bytes + (size_t)n * column_bytes) / 8 * 10) / 10 * 9;
 
@@ -270,15 +272,18 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
     struct matmul_choice choice;
 
     size.batches = call->out.size / (size.m * size.n);
+    size.of_bytes = call->in[0].dtype == call->in[1].dtype && call->in[0].dtype & (INT8 | UINT8) &&
+                    call->result & (INT32 | UINT32);
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
-    if (!call->kernel.automatic) {
+    if (call->kernel.automatic) {
+        choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
+        call->kernel.row = choice.row;
+        call->kernel.size = choice.tile;
+        method.k_per_slice = choice.k_per_slice;
+    } else
         method.k_per_slice = choose_k_per_slice(call_target(call), call->kernel.row, call->result, size);
-        return method;
-    }
-    choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
-    call->kernel.row = choice.row;
-    call->kernel.size = choice.tile;
-    method.k_per_slice = choice.k_per_slice;
+    if (size.of_bytes && call->kernel.row->traits & NARROW)
+        call->dtype[0] = call->dtype[1] = call->in[0].dtype;
     return method;
 }
 
@@ -382,7 +387,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
         method = choose_method(&call, precision, size);
         if (!check_sides(call.kernel.row, size))
             return call_fail(&call);
-        element = dtype_bytes(dtype);
+        element = dtype_bytes(call.dtype[0]);
         if (call.kernel.row->traits & ANY_STRIDES) {
             call.accepts_layout = accepts_strides;
             call.accepts_context = &element;

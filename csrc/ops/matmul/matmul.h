@@ -19,6 +19,7 @@ struct matmul_choice {
 /* batches of (m, k) @ (k, n) */
 struct matmul_size {
     npy_intp batches, m, n, k;
+    bool of_bytes; /* both operands have the same dtype of 8 bits, though c has 32 */
 };
 
 /* How the parts of a call multiply. It depends on the whole problem only, because the bits of the result must not

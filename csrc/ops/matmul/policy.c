@@ -35,18 +35,26 @@ enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
-enum { UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32 }; /* what mma_large and mma_small take, except float64 */
+enum {
+    UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32, /* what mma_large and mma_small take, except float64 */
+    WORD_INTEGERS = INT8 | UINT8 | INT16 | UINT16 | INT32 | UINT32,
+    LONG_INTEGERS = INT64 | UINT64,
+    NO_WORD_INTEGERS = EVERY & ~WORD_INTEGERS
+};
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16; those with FLOAT64 in float64. Executor: on a Zen 4. */
+ * and wgmma_large in float16; those with FLOAT64 in float64; simt and simt_large with WORD_INTEGERS in int32;
+ * wgmma_digits in bytes. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, NO_WORD_INTEGERS},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.260, 0.248, 256, 16, 265, 0, 0, 0, 0, 40, 2, WORD_INTEGERS},
     {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 0, 40, 4, 0},
     {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2, 0},
     {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2,
      0},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, NO_WORD_INTEGERS},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.220, 0.232, 128, 16, 190, 0, 0, 0, 0, 40, 2, WORD_INTEGERS},
     {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1, UP_TO_32_BITS},
     {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.330, 0.330, 256, 16, 0, 80, 0, 64, 0, 200, 1, FLOAT64},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
@@ -62,6 +70,12 @@ static const struct candidate candidates[] = {
     {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.500, 1.500, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
     {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, 0.475, 0.475, 384, 16, 0, 90, 0, 0, 0, 50, 1, FLOAT64},
     {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, 0.465, 0.465, 384, 16, 0, 90, 0, 0, 0, 80, 1, FLOAT64},
+    {ROW_matmul_wgmma_digits, 128, 256, 0, 0, 0, 13.00, 13.00, 384, 128, 0, 90, 0, 0, 0, 20, 1, WORD_INTEGERS},
+    {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, 10.00, 10.00, 384, 128, 0, 90, 0, 0, 0, 20, 1, LONG_INTEGERS},
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, 0, 0, 10.90, 10.90, 384, 128, 0, 90, 0, 0, 0, 20, 1,
+     WORD_INTEGERS},
+    {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, 7.000, 7.000, 384, 128, 0, 90, 0, 0, 0, 20, 1,
+     LONG_INTEGERS},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2,
      0},
     {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2, 0},
@@ -72,9 +86,10 @@ static const struct candidate candidates[] = {
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* On a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond from an H200's
- * memory. The passes that split float32 operands take PARTS_US, and 1 us for so many bytes of them (measured on an
- * H100 at n = 1024 to 4096). */
-static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 7, PARTS_BYTES_PER_US = 0.86e6;
+ * memory. The passes that split float32 operands take PARTS_US, and 1 us for so many bytes of them, the pass that
+ * stores digits DIGITS_US (measured on an H100 at n = 1024 to 4096). */
+static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 7, PARTS_BYTES_PER_US = 0.86e6,
+                    DIGITS_US = 2.5, DIGITS_BYTES_PER_US = 1.4e6;
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
  * barriers of a thread. */
@@ -85,11 +100,21 @@ static npy_intp divide_up(npy_intp n, npy_intp d)
     return (n + d - 1) / d;
 }
 
-/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: its only
- * one, float32, or float16 on tensor cores. */
-static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype)
+/* The products of bytes for one of two integers: see wgmma_digits.cuh. */
+static int digit_products(enum dtype dtype, struct matmul_size size)
 {
-    if (candidate->dtypes == dtype)
+    const int digits = size.of_bytes ? 1 : dtype_bytes(dtype);
+
+    return digits * (digits + 1) / 2;
+}
+
+/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: its only
+ * one, a byte, float32, or float16 on tensor cores. */
+static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
+{
+    if (kernel_rows[candidate->kernel].traits & NARROW)
+        return digit_products(dtype, size);
+    if (candidate->dtypes == dtype || candidate->dtypes == WORD_INTEGERS)
         return 1;
     switch (dtype) {
     case FLOAT32:
@@ -136,16 +161,20 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, device->multiprocessors); /* blocks of one */
     const double products =
         (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + candidate->start_k);
-    const double compute = products * 2e-6 * cost_of_dtype(candidate, dtype) / speed_of(candidate, most);
+    const double compute = products * 2e-6 * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, most);
     const double memory = bytes_of(dtype, size) / BYTES_PER_US;
     const double partials =
         (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);
 
-    const bool splits = dtype == FLOAT32 && kernel_rows[candidate->kernel].traits & PARTS;
-    const double operands = bytes_of(dtype, size) - partials / (double)slices;
+    const unsigned traits = kernel_rows[candidate->kernel].traits;
+    const double operands =
+        (bytes_of(dtype, size) - partials / (double)slices) / (size.of_bytes ? dtype_bytes(dtype) : 1);
+    const double copies = traits & NARROW                      ? DIGITS_US + operands / DIGITS_BYTES_PER_US
+                          : dtype == FLOAT32 && traits & PARTS ? PARTS_US + operands / PARTS_BYTES_PER_US
+                                                               : 0;
 
-    return LAUNCH_US + (splits ? PARTS_US + operands / PARTS_BYTES_PER_US : 0) +
-           (compute > memory ? compute : memory) + (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
+    return LAUNCH_US + copies + (compute > memory ? compute : memory) +
+           (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
 }
 
 /* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
@@ -229,7 +258,7 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
 /* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
 static bool parts_fit(enum dtype dtype, struct matmul_size size)
 {
-    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : dtype_bytes(dtype) / 2;
+    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : (dtype_bytes(dtype) + 1) / 2;
 
     return size.batches <= INT32_MAX && size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE &&
            size.k < MATMUL_MAX_SIDE &&

@@ -57,6 +57,14 @@ static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
+template <int N>
+static __device__ inline void wgmma_fence_accumulators(uint32_t (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(d[i])::"memory");
+}
+
 #define WGMMA_32_ACCUMULATORS                                                \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -72,15 +80,15 @@ static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
     "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WGMMA_4(i)   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define WGMMA_16(i)  WGMMA_4(i), WGMMA_4(i + 4), WGMMA_4(i + 8), WGMMA_4(i + 12)
-#define WGMMA_32(i)  WGMMA_16(i), WGMMA_16(i + 16)
-#define WGMMA_64(i)  WGMMA_32(i), WGMMA_32(i + 32)
-#define WGMMA_128(i) WGMMA_64(i), WGMMA_64(i + 64)
+#define WGMMA_4(kind, i)   kind(d[i]), kind(d[i + 1]), kind(d[i + 2]), kind(d[i + 3])
+#define WGMMA_16(kind, i)  WGMMA_4(kind, i), WGMMA_4(kind, i + 4), WGMMA_4(kind, i + 8), WGMMA_4(kind, i + 12)
+#define WGMMA_32(kind, i)  WGMMA_16(kind, i), WGMMA_16(kind, i + 16)
+#define WGMMA_64(kind, i)  WGMMA_32(kind, i), WGMMA_32(kind, i + 32)
+#define WGMMA_128(kind, i) WGMMA_64(kind, i), WGMMA_64(kind, i + 64)
 #define WGMMA(shape, type, more)                                                                               \
     asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_128_ACCUMULATORS "}, " \
                  "%128, %129, 1, 1, 1" more ";"                                                                \
-                 : WGMMA_128(0)                                                                                \
+                 : WGMMA_128("+f", 0)                                                                          \
                  : "l"(a), "l"(b))
 
 static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, __half)
@@ -109,37 +117,71 @@ static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint6
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 static __device__ inline void wgmma_mma_async(float (&d)[32], uint64_t a, uint64_t b, bool add, __half)
 {
-    WGMMA_16_BITS("m64n64k16", "f16", WGMMA_32_ACCUMULATORS, WGMMA_32(0), "32", "33", "34", "35", "36");
+    WGMMA_16_BITS("m64n64k16", "f16", WGMMA_32_ACCUMULATORS, WGMMA_32("+f", 0), "32", "33", "34", "35", "36");
 }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 static __device__ inline void wgmma_mma_async(float (&d)[32], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
 {
-    WGMMA_16_BITS("m64n64k16", "bf16", WGMMA_32_ACCUMULATORS, WGMMA_32(0), "32", "33", "34", "35", "36");
+    WGMMA_16_BITS("m64n64k16", "bf16", WGMMA_32_ACCUMULATORS, WGMMA_32("+f", 0), "32", "33", "34", "35", "36");
 }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 static __device__ inline void wgmma_mma_async(float (&d)[64], uint64_t a, uint64_t b, bool add, __half)
 {
-    WGMMA_16_BITS("m64n128k16", "f16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66", "67", "68");
+    WGMMA_16_BITS("m64n128k16", "f16", WGMMA_64_ACCUMULATORS, WGMMA_64("+f", 0), "64", "65", "66", "67", "68");
 }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 static __device__ inline void wgmma_mma_async(float (&d)[64], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
 {
-    WGMMA_16_BITS("m64n128k16", "bf16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66", "67", "68");
+    WGMMA_16_BITS("m64n128k16", "bf16", WGMMA_64_ACCUMULATORS, WGMMA_64("+f", 0), "64", "65", "66", "67", "68");
 }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, bool add, __half)
 {
-    WGMMA_16_BITS("m64n256k16", "f16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130", "131", "132");
+    WGMMA_16_BITS("m64n256k16", "f16", WGMMA_128_ACCUMULATORS, WGMMA_128("+f", 0), "128", "129", "130", "131",
+                  "132");
 }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
 {
-    WGMMA_16_BITS("m64n256k16", "bf16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130", "131", "132");
+    WGMMA_16_BITS("m64n256k16", "bf16", WGMMA_128_ACCUMULATORS, WGMMA_128("+f", 0), "128", "129", "130", "131",
+                  "132");
+}
+
+// Of bytes, to 32 bits, in which sums wrap around. d = a @ b, plus d if `add`; a is (64, 32), b is (N, 32).
+#define WGMMA_BYTES(shape, type, accumulators, outputs, a_at, b_at, add_at)                           \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" add_at ", 0; wgmma.mma_async.sync.aligned." shape \
+                 ".s32." type "." type " {" accumulators "}, %" a_at ", %" b_at ", p; }"              \
+                 : outputs                                                                            \
+                 : "l"(a), "l"(b), "r"((int)add))
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[32], uint64_t a, uint64_t b, bool add, uint8_t)
+{
+    WGMMA_BYTES("m64n64k32", "u8", WGMMA_32_ACCUMULATORS, WGMMA_32("+r", 0), "32", "33", "34");
+}
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], uint64_t a, uint64_t b, bool add, int8_t)
+{
+    WGMMA_BYTES("m64n128k32", "s8", WGMMA_64_ACCUMULATORS, WGMMA_64("+r", 0), "64", "65", "66");
+}
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[128], uint64_t a, uint64_t b, bool add, int8_t)
+{
+    WGMMA_BYTES("m64n256k32", "s8", WGMMA_128_ACCUMULATORS, WGMMA_128("+r", 0), "128", "129", "130");
+}
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], uint64_t a, uint64_t b, bool add, uint8_t)
+{
+    WGMMA_BYTES("m64n128k32", "u8", WGMMA_64_ACCUMULATORS, WGMMA_64("+r", 0), "64", "65", "66");
+}
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[128], uint64_t a, uint64_t b, bool add, uint8_t)
+{
+    WGMMA_BYTES("m64n256k32", "u8", WGMMA_128_ACCUMULATORS, WGMMA_128("+r", 0), "128", "129", "130");
 }
 
 } // namespace ptx

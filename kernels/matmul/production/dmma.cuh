@@ -181,7 +181,8 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 
     pdl_wait();
     share_work(
-        ring, p.mapped, a_map, b_map, [](int, int, int) { return true; }, [&] { multiply_doubles(ring, p); });
+        ring, [&] { bring_tiles(ring, p.mapped, a_map, b_map, [](int, int, int) { return true; }); },
+        [&] { multiply_doubles(ring, p); });
 }
 
 // COLUMNS: of a block's tile of C.

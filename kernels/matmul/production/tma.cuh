@@ -36,8 +36,9 @@ struct step_tiles {
 };
 
 // A warp's rows of C on their way to global memory, ROW_BYTES at a time. Chunk c of row r, 16 bytes, is stored at
-// c ^ r % 8, or c ^ 2 r % 8 where a half-warp stores numbers of 8 bytes to two chunks of four rows: they are in
-// different banks. (Not all float64: dmma of two operands along k, or two across k, has conflicts here.)
+// c ^ r % 8; at c ^ 2 r % 8 where a half-warp stores numbers of 8 bytes to two chunks of four rows, and at c ^ 4 r
+// % 8 where a quarter-warp stores four chunks of two rows: they are in different banks. (Not all float64: dmma of
+// two operands along k, or two across k, has conflicts here.)
 constexpr int WARP_MM = 16; // rows of an mma, and of a warp in a wgmma
 
 struct row_buffer {
@@ -49,6 +50,7 @@ struct row_packs {
     static constexpr int SIZE = 16 / (int)sizeof(T), COLUMNS = ROW_BYTES / (int)sizeof(T);
     static constexpr int LANES = COLUMNS / SIZE;          // that have a pack of the same row
     static constexpr int ROWS = WARP_MM / (WARP / LANES); // of which a lane has packs
+    static constexpr int TURN = sizeof(T) <= 2 ? 1 : std::is_same_v<T, uint64_t> ? 4 : 2; // of a row's chunks
 
     // the i-th row of which a lane has a pack, and the pack's first column among COLUMNS
     static __device__ int row(int i)
@@ -65,7 +67,7 @@ struct row_packs {
     {
         const int byte = column * (int)sizeof(T);
 
-        return (T *)&buffer.bytes[r][(byte / 16 ^ (sizeof(T) == 2 ? r : 2 * r) % 8) * 16 + byte % 16];
+        return (T *)&buffer.bytes[r][(byte / 16 ^ TURN * r % 8) * 16 + byte % 16];
     }
 
     // Calls store(i, pack) for the lane's packs of row(i).
@@ -80,8 +82,8 @@ struct row_packs {
     // Calls store(round, i, pack) for the packs of row(i), in rounds of COLUMNS columns. wgmma leaves each lane
     // pairs of neighbours; shared memory exchanges them for packs that are neighbours in C. All lanes of a warp
     // take part.
-    template <int N, class Store>
-    static __device__ void for_each(row_buffer &buffer, const float (&sum)[N], Store store)
+    template <class Sum, int N, class Store>
+    static __device__ void for_each(row_buffer &buffer, const Sum (&sum)[N], Store store)
     {
         const int lane = threadIdx.x % WARP;
 
@@ -92,7 +94,7 @@ struct row_packs {
             for (int group = 0; group < COLUMNS / 8; group++)
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
-                    const float *pair = &sum[(round * COLUMNS / 8 + group) * 4 + half * 2];
+                    const Sum *pair = &sum[(round * COLUMNS / 8 + group) * 4 + half * 2];
 
                     *(pack<T, 2> *)address(buffer, half * 8 + lane / 4,
                                            group * 8 + lane % 4 * 2) = {{T(pair[0]), T(pair[1])}};
@@ -244,16 +246,16 @@ static __device__ void init_ring(Ring &ring)
     __syncthreads(); // the mbarriers are initialised before they are used
 }
 
-// All of a block's work. multiply(): that of a thread of the warpgroups that multiply.
-template <class Step, class Takes, class Multiply>
-static __device__ void share_work(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
-                                  const CUtensorMap &b_map, Takes takes, Multiply multiply)
+// All of a block's work. copy(): that of the thread that copies; multiply(): that of a thread of the warpgroups
+// that multiply.
+template <class Step, class Copy, class Multiply>
+static __device__ void share_work(step_ring<Step> &ring, Copy copy, Multiply multiply)
 {
     init_ring(ring);
     if (threadIdx.x < GROUP) {
         ptx::setmaxnreg_dec<COPYING_REGISTERS>();
         if (threadIdx.x == 0)
-            bring_tiles(ring, p, a_map, b_map, takes);
+            copy();
     } else {
         ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
         multiply();

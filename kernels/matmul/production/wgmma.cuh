@@ -142,11 +142,41 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
     }
 }
 
+// Stores a warp's rows of a tile, whose first element is (y, x).
+template <class T, class Sum, int N>
+static __device__ void store_rows(row_buffer &buffer, const plain_product<T> &p, const Sum (&sum)[N], int matrix,
+                                  int64_t y, int64_t x)
+{
+    using packs = row_packs<T>;
+    const int64_t n = p.mapped.n, first_row = y + packs::row(0), left = n - x - packs::column();
+    const int rows = (int)min(p.mapped.m - first_row, (int64_t)WARP_MM);
+    T *const c = &p.c[(matrix * p.mapped.m + first_row) * n + x + packs::column()];
+
+    const auto store = [&](auto whole_packs) {
+        packs::for_each(buffer, sum, [&](int round, int i, const auto &pack) {
+            const int down = packs::row(i) - packs::row(0), right = round * packs::COLUMNS;
+
+            if (down >= rows || right >= left)
+                return;
+            if constexpr (decltype(whole_packs)::value)
+                packs::store_whole(&c[down * n + right], pack);
+            else
+                packs::store(&c[down * n + right], left - right, pack);
+        });
+    };
+
+    if (p.whole_packs)
+        store(std::true_type());
+    else
+        store(std::false_type());
+}
+
 // All of a block's work, with wgmma.
 template <class Step, bool PROMOTE, class Takes, class Store>
 static __device__ void multiply(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
                                 const CUtensorMap &b_map, Takes takes, Store store)
 {
-    share_work(ring, p, a_map, b_map, takes,
-               [&] { multiply_tiles<Step, PROMOTE>(ring, p, (threadIdx.x / GROUP - 1) * MM, takes, store); });
+    share_work(
+        ring, [&] { bring_tiles(ring, p, a_map, b_map, takes); },
+        [&] { multiply_tiles<Step, PROMOTE>(ring, p, (threadIdx.x / GROUP - 1) * MM, takes, store); });
 }

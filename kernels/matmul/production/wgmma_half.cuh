@@ -5,35 +5,6 @@
 
 #include "wgmma.cuh"
 
-// Stores a warp's rows of a tile, whose first element is (y, x).
-template <class T, int N>
-static __device__ void store_rows(row_buffer &buffer, const plain_product<T> &p, const float (&sum)[N], int matrix,
-                                  int64_t y, int64_t x)
-{
-    using packs = row_packs<T>;
-    const int64_t n = p.mapped.n, first_row = y + packs::row(0), left = n - x - packs::column();
-    const int rows = (int)min(p.mapped.m - first_row, (int64_t)WARP_MM);
-    T *const c = &p.c[(matrix * p.mapped.m + first_row) * n + x + packs::column()];
-
-    const auto store = [&](auto whole_packs) {
-        packs::for_each(buffer, sum, [&](int round, int i, const auto &pack) {
-            const int down = packs::row(i) - packs::row(0), right = round * packs::COLUMNS;
-
-            if (down >= rows || right >= left)
-                return;
-            if constexpr (decltype(whole_packs)::value)
-                packs::store_whole(&c[down * n + right], pack);
-            else
-                packs::store(&c[down * n + right], left - right, pack);
-        });
-    };
-
-    if (p.whole_packs)
-        store(std::true_type());
-    else
-        store(std::false_type());
-}
-
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_wgmma_half(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
