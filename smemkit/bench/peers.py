@@ -73,12 +73,14 @@ class Torch(Peer):
         return streamed
 
     def direct(self, problem: Problem, out: Array) -> Call | None:
-        if problem.op == "matmul" and "int" in problem.dtype:  # it multiplies none on a GPU
+        if problem.op == "matmul" and "int" in problem.dtype and not problem.result:  # it multiplies none on a GPU
             return None
         torch = self.torch
         tensors = [torch.as_tensor(array, device=self.device) for array in (*problem.arrays, out)]
         if problem.op == "matmul":
             a, b, c = tensors
+            if problem.result:
+                return lambda: torch._int_mm(a, b, out=c)  # cuBLAS's
             return lambda: self.matmul(problem.precision or "highest", a, b, c)
         x, y = tensors
         if problem.op == "transpose":
@@ -140,7 +142,7 @@ class Cupy(Peer):
         return streamed
 
     def direct(self, problem: Problem, out: Array) -> Call | None:
-        if problem.precision or problem.dtype == "bfloat16":  # it has no such choice, and no such dtype
+        if problem.precision or problem.result or problem.dtype == "bfloat16":  # it has none of these
             return None
         cupy = self.cupy
         arrays = [cupy.asarray(array) for array in (*problem.arrays, out)]
@@ -200,7 +202,9 @@ class Cublas(Peer):
         self.library, self.version = library, library.versions["cublas"]
 
     def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
-        known = problem.dtype in DATA_TYPES and len(problem.shape) == 3 and not problem.precision
+        known = (
+            problem.dtype in DATA_TYPES and len(problem.shape) == 3 and not (problem.precision or problem.result)
+        )
         if problem.op == "matmul" and known:
             return self.library.matmul(*problem.arrays, out)
         if problem.op == "transpose" and len(problem.shape) == 2 and problem.dtype in GEAM_TYPES:

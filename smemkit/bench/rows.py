@@ -32,6 +32,7 @@ class Row:
     axis: int | None = None
     axes: list[int] | None = None
     precision: str | None = None
+    result: str | None = None  # matmul: the dtype of the result, if the operands have another
     kernel: str | None = None
     cold: bool | None = None
     us: float | None = None
@@ -105,9 +106,6 @@ def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray
     return np.asarray(sum(chunk.size for chunk in chunks[:best]) + found[best])
 
 
-SMALL = 16  # integers that are multiplied are smaller
-
-
 class Problem:
     """An operation's operands on the host and on a device, the expected result, and the check of a result."""
 
@@ -120,19 +118,19 @@ class Problem:
         axis: int | None = None,
         axes: tuple[int, ...] | None = None,
         precision: str | None = None,
+        result: str | None = None,
         like: Problem | None = None,
     ) -> None:
-        self.precision = precision  # of matmul: None stands for "highest"
+        self.precision, self.result = precision, result  # of matmul: None stands for "highest", and for dtype
         self.op, self.shape, self.device, self.dtype, self.axis, self.axes = op, shape, device, dtype, axis, axes
         if op == "matmul":
             *batch, m, n, k = shape
             shapes = (*batch, m, k), (*batch, k, n)
             self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(shapes)]
-            if self.is_exact:
-                for x in self.host:
-                    x %= SMALL  # so that the sums are exact in float64, too
+            if result:  # cuBLAS multiplies bytes along k
+                self.host[1] = np.asfortranarray(self.host[1])
             self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # checked, because all would take too long
-            self.out_shape, self.out_dtype = (*batch, m, n), dtype
+            self.out_shape, self.out_dtype = (*batch, m, n), result or dtype
         else:
             if like and (like.operand, like.device) == (self.operand, device):
                 self.host = like.host
@@ -172,13 +170,13 @@ class Problem:
     @property
     def key(self) -> tuple[Any, ...]:
         """Identifies the problem."""
-        return self.op, self.shape, self.dtype, self.axis, self.axes, self.precision
+        return self.op, self.shape, self.dtype, self.axis, self.axes, self.precision, self.result
 
     def call(self, *operands: Any, **options: Any) -> Callable[..., Any]:
         """The operation as a function of further keywords; on the problem's own operands if none are given."""
         operands = operands or tuple(self.arrays)
         if self.op == "matmul":
-            return partial(ops.matmul, *operands, precision=self.precision, **options)
+            return partial(ops.matmul, *operands, precision=self.precision, dtype=self.result, **options)
         if self.op == "transpose":
             return partial(ops.transpose, *operands, self.axes, **options)
         return partial(ops.reduce, *operands, self.reduction, self.axis, **options)
@@ -192,8 +190,7 @@ class Problem:
     def expected(self) -> np.ndarray:
         """The correct result, in double precision; for matmul only the `rows`."""
         if self.op == "matmul":
-            product = self._product(np.asarray)
-            return product.astype(np.int64).astype(self.dtype) if self.is_exact else product  # it wraps around
+            return self._product(np.asarray)
         (x,) = self.host
         if self.op == "transpose":
             return transposed(x, self.axes)
@@ -207,21 +204,23 @@ class Problem:
         return float(np.linalg.norm(self._product(np.abs)) / np.linalg.norm(self.expected))
 
     def _product(self, f: Any) -> np.ndarray:
-        """The `rows` of f(a) @ f(b) in float64, by blocks of columns: converting all of b would double its
-        size."""
+        """The `rows` of f(a) @ f(b) in float64, or of integers in the dtype of the result, which wrap around; by
+        blocks of columns: converting all of b would double its size."""
         a, b = self.host
-        some = f(a[..., self.rows, :].astype(np.float64))
+        wide = self.out_dtype if self.is_exact else np.float64
+        some = f(a[..., self.rows, :].astype(wide))
 
         def block(j: int) -> np.ndarray:
-            return some @ f(b[..., j : j + 1024].astype(np.float64))
+            return some @ f(b[..., j : j + 256].astype(wide))
 
         with ThreadPoolExecutor() as pool:
-            return np.concatenate(list(pool.map(block, range(0, b.shape[-1], 1024))), axis=-1)
+            return np.concatenate(list(pool.map(block, range(0, b.shape[-1], 256))), axis=-1)
 
     @cached_property
     def arrays(self) -> list[Array]:
         """The operands on the device."""
-        return [asarray(x, device=self.device) for x in self.host]
+        a, *more = (asarray(x.T if x.flags.fnc else x, device=self.device) for x in self.host)
+        return [a, *(y.T if x.flags.fnc else y for x, y in zip(self.host[1:], more, strict=True))]
 
     def out(self, transposed: bool = True) -> Array:
         """A new output on the device, filled with a value that no result has."""

@@ -75,6 +75,7 @@ class Extra(NamedTuple):
     axes: tuple[int, ...] | None = None
     op: str | None = None  # if it is not the suite's
     precision: str | None = None  # of float32 matmul; None: "highest"
+    result: str | None = None  # the dtype of matmul's result; None: the operands'
 
 
 _AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24), (10**8, 2), (2, 10**8), (1000, 1000, 300)]
@@ -91,6 +92,7 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
         Extra((16_384, 16_384, 16_384)),
         *(Extra((n, n, n), "float64") for n in (1024, 2048, 4096, 8192)),
         *(Extra((2048, 2048, 2048), dtype) for dtype in ("int8", "int16", "int32", "int64")),
+        *(Extra((n, n, n), "int8", result="int32") for n in (4096, 8192)),
         *(
             Extra(shape)
             for shape in ((16_384, 1, 16_384), (1, 16_384, 16_384), (16_384, 8, 16_384), (8, 8, 1 << 20))
@@ -148,7 +150,7 @@ class Run:
     def problem(self, row: Row) -> Problem:
         """The row's problem, kept for the next case, which usually has the same operands."""
         precision = None if row.precision == "highest" else row.precision
-        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes), precision
+        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes), precision, row.result
         if self._problem is None or self._problem.key != key:
             like, self._problem = self._problem, None
             self._problem = Problem(*key[:2], self.device.name, *key[2:], like=like)
@@ -207,14 +209,14 @@ class Run:
                 dtype = usual_dtype(info)
                 if self.fits(op, shape, dtype):
                     yield self.case(op, shape, info, dtype=dtype)
-        for shape, dtype, axis, axes, other, precision in () if self.quick else starmap(Extra, EXTRAS[op]):
-            if self.fits(other or op, shape, dtype, axis):
+        for extra in () if self.quick else starmap(Extra, EXTRAS[op]):
+            shape, dtype, axis, axes = extra.shape, extra.dtype, extra.axis, extra.axes
+            if self.fits(extra.op or op, shape, dtype, axis):
                 for info in gpu_kernels:
                     if info.role == "ceiling":
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
-                yield self.case(
-                    op, shape, dtype=dtype, axis=axis, axes=axes, other=other, precision=precision or "highest"
-                )
+                options = {"precision": extra.precision or "highest", "result": extra.result}
+                yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=extra.op, **options)
         if not self.quick:
             yield from by_name.cases(self.device, gpu_kernels)
 
@@ -231,19 +233,20 @@ class Run:
         axes: tuple[int, ...] | None = None,
         other: str | None = None,
         precision: str = "highest",
+        result: str | None = None,
     ) -> Case:
         """One kernel on one problem, of the suite's operation or of `other`."""
         options = options or {}
         square = op == "matmul" and len(set(shape)) == 1
         name = f"n = {shape[0]:,}" if square or len(shape) == 1 else " x ".join(map(str, shape))
         words = [f"{other} of {name}" if other not in (None, op) else name]
-        words += [dtype] if dtype != "float32" else []
+        words += [f"{dtype} to {result}" if result else dtype] if dtype != "float32" else []
         words += [f"precision {precision}"] if precision != "highest" else []
         words += [] if axis is None else [f"axis {axis}"]
         words += [f"axes {' '.join(map(str, axes))}"] if axes else []
         text = ", ".join([*words, *(f"{option} {value}" for option, value in options.items())])
         row = Row(op, other or op, text, dtype=dtype, shape=list(shape), axis=axis, axes=axes and list(axes))
-        row = replace(row, kernel=info and info.name, cold=cold)
+        row = replace(row, result=result, kernel=info and info.name, cold=cold)
         if op == "matmul":
             row = replace(row, precision=precision if info is None and dtype == "float32" else None)
         label = f"{op} {text} {info.name if info else ''}{' cold' if cold else ''}"
