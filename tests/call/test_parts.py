@@ -184,7 +184,7 @@ def test_products_of_every_layout(device, shape, layout):
 )
 def test_products_of_other_dtypes(device, dtypes, options):
     # on a GPU, kernels of tensor cores may take all 70 rows at once
-    split = None if device != "cpu" and {"float16", "bfloat16", "float64"} & {*dtypes} else True
+    split = None if device != "cpu" and {"int8", "float16", "bfloat16", "float64"} & {*dtypes} else True
     if "bfloat16" in dtypes:
         x = random((70, 33), "float32").astype(ml_dtypes.bfloat16)
         check(smemkit.matmul, x, x.T, device=device, split=split)

@@ -39,22 +39,23 @@ enum {
     UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32, /* what mma_large and mma_small take, except float64 */
     WORD_INTEGERS = INT8 | UINT8 | INT16 | UINT16 | INT32 | UINT32,
     LONG_INTEGERS = INT64 | UINT64,
-    NO_WORD_INTEGERS = EVERY & ~WORD_INTEGERS
+    OTHERS = EVERY & ~(WORD_INTEGERS | LONG_INTEGERS)
 };
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16; those with FLOAT64 in float64; simt and simt_large with WORD_INTEGERS in int32;
+ * and wgmma_large in float16; those with FLOAT64 in float64; simt and simt_large in int32 and int64;
  * wgmma_digits in bytes. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, NO_WORD_INTEGERS},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, OTHERS},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.260, 0.248, 256, 16, 265, 0, 0, 0, 0, 40, 2, WORD_INTEGERS},
     {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 0, 40, 4, 0},
     {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2, 0},
     {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2,
      0},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, NO_WORD_INTEGERS},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, OTHERS},
     {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.220, 0.232, 128, 16, 190, 0, 0, 0, 0, 40, 2, WORD_INTEGERS},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.055, 0.055, 128, 16, 190, 0, 0, 0, 0, 40, 2, LONG_INTEGERS},
     {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1, UP_TO_32_BITS},
     {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.330, 0.330, 256, 16, 0, 80, 0, 64, 0, 200, 1, FLOAT64},
     {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
@@ -71,10 +72,10 @@ static const struct candidate candidates[] = {
     {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, 0.475, 0.475, 384, 16, 0, 90, 0, 0, 0, 50, 1, FLOAT64},
     {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, 0.465, 0.465, 384, 16, 0, 90, 0, 0, 0, 80, 1, FLOAT64},
     {ROW_matmul_wgmma_digits, 128, 256, 0, 0, 0, 13.00, 13.00, 384, 128, 0, 90, 0, 0, 0, 20, 1, WORD_INTEGERS},
-    {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, 10.00, 10.00, 384, 128, 0, 90, 0, 0, 0, 20, 1, LONG_INTEGERS},
+    {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, 10.50, 10.50, 384, 128, 0, 90, 0, 0, 0, 20, 1, LONG_INTEGERS},
     {ROW_matmul_wgmma_digits_small, 128, 128, 0, 0, 0, 10.90, 10.90, 384, 128, 0, 90, 0, 0, 0, 20, 1,
      WORD_INTEGERS},
-    {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, 7.000, 7.000, 384, 128, 0, 90, 0, 0, 0, 20, 1,
+    {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, 8.000, 8.000, 384, 128, 0, 90, 0, 0, 0, 20, 1,
      LONG_INTEGERS},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2,
      0},
@@ -89,7 +90,7 @@ enum { CANDIDATES = sizeof candidates / sizeof *candidates };
  * memory. The passes that split float32 operands take PARTS_US, and 1 us for so many bytes of them, the pass that
  * stores digits DIGITS_US (measured on an H100 at n = 1024 to 4096). */
 static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 7, PARTS_BYTES_PER_US = 0.86e6,
-                    DIGITS_US = 2.5, DIGITS_BYTES_PER_US = 1.4e6;
+                    DIGITS_US = 3, DIGITS_BYTES_PER_US = 1.4e6;
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
  * barriers of a thread. */
@@ -114,7 +115,7 @@ static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype,
 {
     if (kernel_rows[candidate->kernel].traits & NARROW)
         return digit_products(dtype, size);
-    if (candidate->dtypes == dtype || candidate->dtypes == WORD_INTEGERS)
+    if (candidate->dtypes == dtype || candidate->dtypes & (WORD_INTEGERS | LONG_INTEGERS))
         return 1;
     switch (dtype) {
     case FLOAT32:

@@ -113,13 +113,25 @@ struct row_packs {
         __stwb((uint4 *)to, words); // an assignment would become narrower stores
     }
 
-    // Stores a pack anywhere. `left`: how many columns C has from here on.
+    // Stores a pack anywhere, by words where it can. `left`: how many columns C has from here on.
     static __device__ void store(T *to, int64_t left, const pack<T, SIZE> &x)
     {
+        constexpr int IN_WORD = sizeof(T) < 4 ? 4 / (int)sizeof(T) : 1;
+        const bool aligned = IN_WORD > 1 && (uintptr_t)to % 4 == 0;
+
 #pragma unroll
-        for (int e = 0; e < SIZE; e++)
-            if (e < left)
-                to[e] = x.element[e];
+        for (int first = 0; first < SIZE; first += IN_WORD) {
+            if (aligned && first + IN_WORD <= left) {
+                uint32_t word;
+
+                memcpy(&word, &x.element[first], sizeof word);
+                *(uint32_t *)&to[first] = word;
+            } else
+#pragma unroll
+                for (int e = first; e < first + IN_WORD; e++)
+                    if (e < left)
+                        to[e] = x.element[e];
+        }
     }
 
     // Whether rows of n elements begin at multiples of a pack.
