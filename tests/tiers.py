@@ -22,6 +22,7 @@ import time
 import pytest
 
 SECONDS = 1.0  # of CPU time per test function
+LONGEST = 40  # test functions that are named with --full and --rest
 BUDGET_TOLERANCE = 3  # beside another job, the same work takes up to three times as much CPU time
 
 DEVICES = {}  # the tested devices' names, and the marks of their tests; filled by `pytest_configure`
@@ -247,4 +248,6 @@ def pytest_terminal_summary(terminalreporter, config):
             "`slow`, or make it do less",
             red=True,
         )
+    for name, seconds in used.most_common(LONGEST) if tier["full"] else ():
+        terminalreporter.write_line(f"{seconds:6.1f} CPU-s {name}")
     terminalreporter.write_line(f"{sum(used.values()):.0f} CPU-s in {len(used)} test functions")

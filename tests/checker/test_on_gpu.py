@@ -17,7 +17,7 @@ BY_CHANCE = {  # what they leave depends on which atomic comes first
     "queue_length.fixed",
 }
 FILES = sorted([*(TESTS / "right").glob("*.cu"), *(TESTS / "faulty").glob("*.fixed.cu")])
-FILES = [path for path in FILES if path.stem not in BY_CHANCE | {"records_by_memcpy"}]  # NVRTC has no memmove
+FILES = [path for path in FILES if path.stem not in BY_CHANCE]
 
 
 def results(case, device):

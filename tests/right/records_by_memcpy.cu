@@ -20,7 +20,7 @@ __global__ void reversed(const int *from, int *to)
     memcpy(&mine, &s[31 - t], 20);
     other = mine;
     memset(bytes + 24 * t, 0, 24);
-    memmove(bytes + 24 * t, &other, 12);
+    memcpy(bytes + 24 * t, &other, 12);
     memcpy(bytes + 24 * t + 12, other.item + 3, 8);
     y[t] = *(const five *)(bytes + 24 * t);
 }

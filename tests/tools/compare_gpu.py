@@ -220,8 +220,15 @@ def literal(value):
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def compile_case(case, program):
-    """Compiles the program that runs a source file, with line information for the tools."""
+def architecture():
+    """nvcc's number of the GPU, with the instructions that only it has."""
+    capability = run("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader").require().split()[0]
+    return capability.replace(".", "") + ("a" if float(capability) >= 9 else "")
+
+
+def compile_case(case, program, arch):
+    """Compiles the program that runs a source file, with line information for the tools. The errors if nvcc
+    refuses it, else ""."""
     arguments = []
     for name, value in case.operands().items():
         if isinstance(value, np.ndarray):
@@ -240,11 +247,15 @@ def compile_case(case, program):
     )
     source = program.with_name(f"{program.name}.main.cu")
     source.write_text(text)
-    run("nvcc", "-std=c++17", "-arch=native", "-lineinfo", "-w", "-o", program, source).require()
+    target = f"-gencode=arch=compute_{arch},code=sm_{arch}"
+    compiled = run("nvcc", "-std=c++17", target, "-lineinfo", "-w", "-o", program, source)
+    return compiled.output if compiled.status else ""
 
 
-def sanitize(tool, program, seconds, logs):
+def sanitize(tool, program, refused, seconds, logs):
     """The findings of a tool, or of a plain run, for a program."""
+    if refused:
+        return [Finding("refused", note="by nvcc")]
     options = [
         "--max-connections",
         "100",
@@ -333,6 +344,8 @@ def agree(ours, theirs):
 
 def explain(case, ours, theirs):
     """Why the verdicts differ, if that is known."""
+    if theirs == [Finding("refused", note="by nvcc")]:
+        return "nvcc refuses to compile it"
     if not ours and "bar.arrive" in case.path.read_text():
         return "a false positive: accesses before bar.arrive come before accesses after the matching bar.sync"
     return "; ".join(dict.fromkeys(finding.why for finding in ours if finding.why))
@@ -349,14 +362,20 @@ def races(logs):
         with workers(CORES) as processes:
             verdicts = list(processes.map(check, cases))
         programs = [Path(folder, case.path.stem) for case in cases]
-        if not logs.read:
-            list(pool.map(compile_case, cases, programs))
+        arch = logs.text("architecture.txt", architecture)
+
+        def compile_and_log(case, program):
+            return logs.text(f"{program.name}.nvcc.txt", lambda: compile_case(case, program, arch))
+
+        refused = dict(zip(programs, pool.map(compile_and_log, cases, programs), strict=True))
 
         def all_tools(job):
             case, program = job
             seconds = SHORT_LIMIT if faults.get(case.path.name) in MAY_HANG else LIMIT
             return [
-                finding for tool in tools_for(case, faults) for finding in sanitize(tool, program, seconds, logs)
+                finding
+                for tool in tools_for(case, faults)
+                for finding in sanitize(tool, program, refused[program], seconds, logs)
             ]
 
         jobs = list(zip(cases, programs, strict=True))
