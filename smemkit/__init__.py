@@ -98,9 +98,9 @@ def __getattr__(name: str):
     """The laboratory, the operations on arrays of Dask and the version, whose modules are imported at their first
     use."""
     if name == "__version__":
-        from importlib.metadata import version
+        from smemkit.version import version
 
-        return version("smemkit")
+        return version()
     if name in ("lab", "dask"):
         from importlib import import_module
 

@@ -1,11 +1,13 @@
 """The names of the package: the public ones are what `dir` shows, and the modules are importable."""
 
 import importlib
+import importlib.metadata
 
 import pytest
 from cases import run_python
 
 import smemkit
+from smemkit.measure import tuned
 
 
 def test_dir_shows_the_public_names_only():
@@ -25,3 +27,15 @@ def test_files_are_importable(name):
 def test_every_public_name_exists():
     done = run_python("-c", "from smemkit import *\nimport smemkit\nassert set(smemkit.__all__) <= set(globals())")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_source_tree_that_is_not_installed_works(monkeypatch):
+    """What asks for the version, such as the cache of tuned choices, does not need a version."""
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    assert smemkit.__version__ == importlib.metadata.version("smemkit")
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert smemkit.__version__ == "uninstalled"
+    assert "uninstalled" in tuned.key_of(smemkit.Device("cpu"))

@@ -6,7 +6,6 @@ import platform
 import re
 import subprocess
 from datetime import datetime, timezone
-from importlib.metadata import version
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from smemkit.ladder import BIG
 from smemkit.measure.formats import format_number, format_seconds
 from smemkit.measure.records import REFERENCE, Records, newest
 from smemkit.table.kernel_table import ladder_of
+from smemkit.version import version
 
 NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
 
@@ -37,7 +37,7 @@ def environment(run: Run) -> dict[str, Any]:
         "driver": driver(),
         "cuda_driver": device.driver_version,
         "cuda": build["cuda"],
-        "smemkit": version("smemkit"),
+        "smemkit": version(),
         "commit": commit(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "cpu": "{0.description}, {0.multiprocessors} cores".format(Device("cpu")),

@@ -15,6 +15,7 @@ from smemkit.checker.faults import Fault, explain
 from smemkit.ci.baseline import fingerprint
 from smemkit.ci.results import FINDING_TITLES, Finding, Outcome
 from smemkit.ci.verdict import Judged, Verdict
+from smemkit.version import version
 
 __all__ = ["sarif"]
 
@@ -27,10 +28,9 @@ _COST_MEANINGS = {
 
 def sarif(verdict: Verdict) -> dict[str, Any]:
     """The log file: one run, with a result per finding."""
-    from importlib.metadata import version
 
     rules = list(FINDING_TITLES)
-    driver = {"name": "smemkit", "version": version("smemkit"), "rules": [_rule(kind) for kind in rules]}
+    driver = {"name": "smemkit", "version": version(), "rules": [_rule(kind) for kind in rules]}
     results = [_result(finding, judged, rules) for judged in verdict.judged for finding in judged.outcome.findings]
     notes = [_notification(judged.outcome) for judged in verdict.judged if judged.outcome.problem]
     invocation = {"executionSuccessful": verdict.status != 2, "toolExecutionNotifications": notes}

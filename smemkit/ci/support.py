@@ -7,7 +7,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from importlib.metadata import version
 
 from smemkit.checker.allowances import COST_KINDS
 from smemkit.ci.fail_on import GRAMMAR
@@ -20,6 +19,7 @@ from smemkit.cuda_source.ptx_instructions import instruction_names
 from smemkit.measure.occupancy import TABLE
 from smemkit.user_kernel import launch_text
 from smemkit.user_kernel.compiler import INCLUDE, expanded_headers
+from smemkit.version import version
 
 __all__ = ["add_arguments", "main", "supported_headers", "supported_names"]
 
@@ -104,7 +104,7 @@ def _title(file: str) -> str:
 
 def _everything(groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
     """Titles, and what is listed under them."""
-    yield f"smemkit {version('smemkit')}: what kernels may use on the CPU device, in addition to C++17", ""
+    yield f"smemkit {version()}: what kernels may use on the CPU device, in addition to C++17", ""
     yield "Headers", " ".join(supported_headers())
     for title, names in groups.items():
         yield title, " ".join(names)

@@ -22,6 +22,7 @@ from smemkit.devices import Device
 from smemkit.measure.formats import format_number
 from smemkit.measure.sampling import collect, device_samples
 from smemkit.user_kernel.cache import cache_folder
+from smemkit.version import version
 
 __all__ = ["Ceilings", "ceilings", "known"]
 
@@ -154,9 +155,7 @@ def known(device: str) -> Ceilings | None:
 
 def _key(device: Device) -> str:
     """What the ceilings depend on."""
-    from importlib.metadata import version
-
-    parts = [device.description, device.memory_bytes, platform.node(), version("smemkit")]
+    parts = [device.description, device.memory_bytes, platform.node(), version()]
     if device.is_cuda:
         parts += [device.capability, device.multiprocessors, device.clock, device.driver_version]
     return ", ".join(map(str, parts))

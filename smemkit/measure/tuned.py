@@ -12,17 +12,16 @@ from pathlib import Path
 from smemkit import _core
 from smemkit.devices import Device
 from smemkit.user_kernel.cache import cache_folder
+from smemkit.version import version
 
 __all__ = ["forget", "in_use", "load", "store"]
 
 
 def key_of(device: Device) -> str:
     """The key of tuned thresholds: the GPU, its driver, this machine, and the built-in thresholds."""
-    from importlib.metadata import version
-
     build = _core.build_info()
     own = [row[:2] for row in _core.thresholds("transpose", 0, 1)]
-    parts = [device.description, device.memory_bytes, platform.node(), version("smemkit"), build["cuda"], own]
+    parts = [device.description, device.memory_bytes, platform.node(), version(), build["cuda"], own]
     if device.is_cuda:
         parts += [device.capability, device.multiprocessors, device.driver_version]
     return ", ".join(map(str, parts))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "smemkit"
 # From the lowest to the highest. Those of one level do not know each other.
 LAYERS = [
-    ["_core"],
+    ["_core", "version"],
     ["ops", "arrays", "devices"],
     ["array_functions", "array_api"],
     ["table", "cuda_source", "dask"],
