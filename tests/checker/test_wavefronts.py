@@ -95,3 +95,46 @@ def test_numpy_integers_are_addresses():
 def test_rejected_arguments(arguments, options, error, message):
     with pytest.raises(error, match=re.escape(message)):
         smemkit.wavefronts(*arguments, **options)
+
+
+WMMA = """
+#include <mma.h>
+using namespace nvcuda;
+
+__global__ void squares(const half *x, {sum} *y)
+{{
+    __shared__ __align__(32) half s[16 * {pitch}];
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::{b_layout}> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, {sum}> c;
+
+    for (int i = threadIdx.x; i < 16 * {pitch}; i += 32)
+        s[i] = x[i];
+    __syncwarp();
+    wmma::fill_fragment(c, 0.0f);
+    for (int i = 0; i < 3; i++) {{
+        wmma::load_matrix_sync(a, s, {pitch}); // operand
+        wmma::load_matrix_sync(b, x, 16); // operand in global memory
+        wmma::mma_sync(c, a, b, c);
+    }}
+    wmma::store_matrix_sync(y, c, 16, wmma::{c_layout}); // result
+}}
+"""
+
+
+@pytest.mark.parametrize(("pitch", "wavefronts"), [(24, 4), (16, 8), (32, 16), (64, 32), (72, 4)])
+@pytest.mark.parametrize("total", ["float", "half"])
+@pytest.mark.parametrize("b_layout", ["row_major", "col_major"])
+@pytest.mark.covering(1)
+def test_fragments_of_halves_are_loaded_and_stored_as_on_sm_80(pitch, wavefronts, total, b_layout):
+    """As ldmatrix from shared memory; by pairs of neighbours in global memory, and so is a sum by rows."""
+    source = WMMA.format(sum=total, pitch=pitch, b_layout=b_layout, c_layout="mem_row_major")
+    x, y = np.ones(16 * pitch, np.float16), np.zeros(256, {"float": np.float32, "half": np.float16}[total])
+    report = smemkit.check(smemkit.Kernel(source)[1, 32], x, y)
+    operand, in_global, result = (
+        next(line for line in report.lines if line.text.endswith(f"// {mark}"))
+        for mark in ("operand", "operand in global memory", "result")
+    )
+    assert (operand.requests, operand.wavefronts, operand.space) == (3, 3 * wavefronts, "shared")
+    assert (in_global.requests, in_global.sectors, in_global.space) == (12, 12 * 8, "global")
+    assert (result.requests, result.sectors) == (4, 32)

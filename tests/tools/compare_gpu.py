@@ -24,7 +24,7 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -188,6 +188,47 @@ def check(case: Case):
     return findings
 
 
+RACES_UNSEEN = (  # what a source file with a race uses, and why racecheck may not report the race
+    (r"wgmma", "an operand of wgmma, which reads shared memory asynchronously: racecheck sees no such access"),
+    (r"bulk", "a copy in bulk: racecheck sees no access of its own to shared memory, and no proxy"),
+    (
+        r"memcpy_async|cp\.async|cuda::pipeline",
+        "an asynchronous copy: racecheck takes it for complete as soon as some wait has followed",
+    ),
+    (r"mbarrier|cuda::barrier", "racecheck takes any arrival and wait at an mbarrier for an order"),
+    (r"stmatrix", "racecheck reports no hazard of stmatrix"),
+    (
+        r"bar\.sync",
+        "which warps meet at the named barrier depends on timing: in this run, the right ones may have",
+    ),
+)
+OTHERS_UNSEEN = (  # a kind of fault, what its message says, and why the tool may not report it
+    (
+        "barrier",
+        "exited|executes? it",
+        "the others do not come, the hardware does not wait for them: the program ends",
+    ),
+    ("barrier", "barrier 1 at", "which warps meet at the named barrier depends on timing"),
+    ("barrier", "mbarrier", "synccheck does not check how mbarriers are initialised"),
+    ("uninitialised", "", "in shared memory: this initcheck checks global memory only"),
+    (
+        "out_of_bounds",
+        ", before the",
+        "CUDA reserves the shared memory before the first array: an access there is valid",
+    ),
+    (
+        "out_of_bounds",
+        ", past the",
+        "it hits the next array of the block: memcheck knows the whole shared memory only",
+    ),
+    ("out_of_bounds", "local array", "it stays in the local memory that a thread has"),
+    ("out_of_bounds", "constant memory", "memcheck does not know what is constant"),
+    ("trap", "zero", "an integer division by zero gives an arbitrary value on a GPU and does not trap"),
+    ("trap", "return", "the compiler may assume that it does not happen, and the program ends"),
+    ("shuffle", "", "no tool checks shuffles: the value is arbitrary"),
+)
+
+
 def why_not_reported(case, report, fault):
     """Why a tool may not report a fault; "" if unknown."""
     text = case.path.read_text()
@@ -198,19 +239,24 @@ def why_not_reported(case, report, fault):
             return "in global memory: racecheck checks shared memory only"
         if "updates atomically" in fault.message or "updated atomically" in fault.message:
             return "an atomic and a plain access: racecheck reports no hazard between these"
-        if "__pipeline_memcpy_async" in text:
-            return "an asynchronous copy: racecheck reports none of the hazards of __pipeline_memcpy_async"
-        if "bar.sync" in text:
-            return "which warps meet at the named barrier depends on timing: in this run, the right ones may have"
-    if fault.kind == "barrier" and "exited" in fault.message:
-        return "the other threads have exited, and the hardware does not wait for them: the program ends"
-    if fault.kind == "uninitialised":
-        return "in shared memory: this initcheck checks global memory only"
-    if fault.kind == "out_of_bounds" and "index -" in fault.message:
-        return "CUDA reserves the shared memory before the first array, and memcheck does not report it"
-    if fault.kind == "trap" and "zero" in fault.message:
-        return "an integer division by zero gives an arbitrary value on a GPU and does not trap"
+        return next((why for pattern, why in RACES_UNSEEN if re.search(pattern, text)), "")
+    for kind, pattern, why in OTHERS_UNSEEN:
+        if fault.kind == kind and re.search(pattern, fault.message):
+            return why
     return ""
+
+
+def first_lines_of_asm(text):
+    """The first line of the asm statement to which each line belongs: nvcc numbers it by its last one."""
+    first = {}
+    for begin in re.finditer(r"\basm\b[^()]*\(", text):
+        depth, end = 1, begin.end()
+        while depth and (token := re.compile(r'"(?:[^"\\]|\\.)*"|[()]').search(text, end)):
+            depth += {"(": 1, ")": -1}.get(token[0], 0)
+            end = token.end()
+        lines = [text.count("\n", 0, at) + 1 for at in (begin.start(), end)]
+        first.update(dict.fromkeys(range(lines[0], lines[1] + 1), lines[0]))
+    return first
 
 
 def literal(value):
@@ -252,8 +298,8 @@ def compile_case(case, program, arch):
     return compiled.output if compiled.status else ""
 
 
-def sanitize(tool, program, refused, seconds, logs):
-    """The findings of a tool, or of a plain run, for a program."""
+def sanitize(case, tool, program, refused, seconds, logs):
+    """The findings of a tool, or of a plain run, for a case's program."""
     if refused:
         return [Finding("refused", note="by nvcc")]
     options = [
@@ -274,7 +320,9 @@ def sanitize(tool, program, refused, seconds, logs):
 
     text = logs.text(f"{program.name}.{tool.replace(' ', '_')}.txt", run_tool)
     output, _, status = text.rstrip().rpartition("\nstatus ")
-    return parse_findings(tool, program.name, Run(output, None if status == "None" else int(status)))
+    findings = parse_findings(tool, program.name, Run(output, None if status == "None" else int(status)))
+    first = first_lines_of_asm(case.path.read_text())
+    return [replace(it, lines=frozenset(first.get(line, line) for line in it.lines)) for it in findings]
 
 
 LOCATION = re.compile(r" in (?:\S*/)?([\w.]+):(\d+)")
@@ -327,8 +375,12 @@ def tools_for(case, faults):
     return TOOLS_FOR_CORRECT if kind is None else (TOOLS.get(kind, PLAIN),)
 
 
-def agree(ours, theirs):
-    """Whether both say the same: "yes", "other lines" or "no"."""
+def agree(case, ours, theirs):
+    """Whether both say the same: "yes", "other lines" or "no". What a tool marks as info is no fault to it."""
+    if ours and theirs == [Finding("hang")] and "hang" in case.fault:  # the race may let the program hang
+        return "yes"
+    if not ours:
+        theirs = [finding for finding in theirs if finding.note != "info"]
     if not ours or not theirs:
         return "no" if ours or theirs else "yes"
     kinds = {finding.kind for finding in ours} & {finding.kind for finding in theirs}
@@ -375,7 +427,7 @@ def races(logs):
             return [
                 finding
                 for tool in tools_for(case, faults)
-                for finding in sanitize(tool, program, refused[program], seconds, logs)
+                for finding in sanitize(case, tool, program, refused[program], seconds, logs)
             ]
 
         jobs = list(zip(cases, programs, strict=True))
@@ -398,7 +450,7 @@ def describe_races(cases, faults, verdicts, found):
         name = "Faulty kernels" if case.fault else "Fixed kernels"
         if case.path.parent.name == "right":
             name = "Correct kernels"
-        same = agree(ours, theirs)
+        same = agree(case, ours, theirs)
         why = explain(case, ours, theirs) if same != "yes" else ""
         counts[name][same] += 1
         row = [case.path.stem, list_findings(ours), list_findings(theirs), same, why]

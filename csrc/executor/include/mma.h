@@ -2,6 +2,8 @@
  * of the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Elements of fewer than 8
  * bits are packed: register l of a warp is word l of the matrix in memory. Products are exact, and a sum is
  * rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its own way.
+ * What the checker counts are the accesses of sm_80 and above (measured on an H100): a 16-bit operand in shared
+ * memory is loaded as by ldmatrix, one in global memory and an accumulator by pairs of neighbours.
  */
 #ifndef SMEMKIT_MMA_H
 #define SMEMKIT_MMA_H
@@ -44,16 +46,19 @@ enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
 namespace smemkit
 {
 
-/* An element of a fragment: what a register holds, its bits, and what it contributes to a sum */
+/* An element of a fragment: what a register holds, its bits, and what it contributes to a sum. A copy or
+ * conversion of a 16-bit one would be logged as an access of the lane that computes the product. */
 template <class T>
 struct fragment_element {
     using type = T;
     static constexpr int bits = 8 * sizeof(T);
     static constexpr bool integer = std::is_integral_v<T>;
-    SMEMKIT_NO_HOOKS static auto value(T x)
+    SMEMKIT_NO_HOOKS static auto value(const T &x)
     {
         if constexpr (integer)
             return (long long)x;
+        else if constexpr (sizeof(T) == 2)
+            return (double)x.value();
         else
             return (double)x;
     }
@@ -168,6 +173,7 @@ namespace wmma
 template <class Use, int M, int N, int K, class T, class Layout = void>
 struct fragment : smemkit::fragment_shape<Use, M, N, K> {
     using shape = smemkit::fragment_shape<Use, M, N, K>;
+    using use = Use;
     using element = smemkit::fragment_element<T>;
     using element_type = T;
     using storage_element_type = typename element::type;
@@ -212,17 +218,46 @@ SMEMKIT_INLINE size_t fragment_offset(int i, unsigned stride, bool column_major)
         return column_major ? row + (size_t)column * stride : column + (size_t)row * stride;
     }
 }
+/* Calls report(address, bytes) for what this lane accesses, in 8 x 8 matrices whose lines are contiguous. */
+template <class Fragment, class T, class Report>
+SMEMKIT_INLINE void report_fragment(T *first, unsigned stride, bool column_major, Report report)
+{
+    constexpr int each = Fragment::num_storage_elements;
+    constexpr bool operand = !std::is_same_v<typename Fragment::use, nvcuda::wmma::accumulator>;
+    if constexpr (Fragment::element::bits > 32 || (operand && Fragment::element::bits != 16)) {
+        for (int i = 0; i < each; i++)
+            report(first + fragment_offset<Fragment>(i, stride, column_major), sizeof(T));
+    } else {
+        const unsigned down = (column_major ? Fragment::columns : Fragment::rows) / 8;
+        const unsigned matrices = Fragment::rows * Fragment::columns / 64, own = lane();
+        const bool pairs = operand || !column_major;
+        const auto at = [&](unsigned matrix, unsigned line, unsigned i) SMEMKIT_NO_HOOKS {
+            return first + (size_t)(matrix % down * 8 + line) * stride + matrix / down * 8 + i;
+        };
+        if (operand && smemkit_is_shared((const void *)first)) {
+            for (unsigned matrix = own / 8; matrix < matrices; matrix += 4)
+                report(at(matrix, own % 8, 0), 8 * sizeof(T));
+            return;
+        }
+        for (unsigned matrix = 0; matrix < matrices; matrix++)
+            if (pairs)
+                report(at(matrix, own / 4, own % 4 * 2), 2 * sizeof(T));
+            else /* the pairs of a row are in two lines */
+                for (unsigned i = 0; i < 2; i++)
+                    report(at(matrix, own % 4 * 2 + i, own / 4), sizeof(T));
+    }
+}
 template <class Fragment, class T>
 SMEMKIT_INLINE void load_fragment(Fragment &f, const T *from, unsigned stride, bool column_major, const void *pc,
                                   const char *file, int line)
 {
     meet(file, line);
     smemkit_fragment_place(from, stride, Fragment::element::bits, "wmma::load_matrix_sync", file, line);
-    for (int i = 0; i < Fragment::num_storage_elements; i++) {
-        const T *at = from + fragment_offset<Fragment>(i, stride, column_major);
-        report_read(at, sizeof *at, pc);
-        f.x[i] = load(at);
-    }
+    report_fragment<Fragment>(from, stride, column_major, [&](const T *at, size_t bytes) SMEMKIT_NO_HOOKS {
+        report_read(at, (unsigned)bytes, pc);
+    });
+    for (int i = 0; i < Fragment::num_storage_elements; i++)
+        f.x[i] = load(from + fragment_offset<Fragment>(i, stride, column_major));
 }
 template <class Fragment, class T>
 SMEMKIT_INLINE void store_fragment(T *to, const Fragment &f, unsigned stride, bool column_major, const void *pc,
@@ -230,11 +265,11 @@ SMEMKIT_INLINE void store_fragment(T *to, const Fragment &f, unsigned stride, bo
 {
     meet(file, line);
     smemkit_fragment_place(to, stride, 8 * sizeof(T), "wmma::store_matrix_sync", file, line);
-    for (int i = 0; i < Fragment::num_elements; i++) {
-        T *at = to + fragment_offset<Fragment>(i, stride, column_major);
-        report_write(at, sizeof *at, pc);
-        store(at, f.x[i]);
-    }
+    report_fragment<Fragment>(to, stride, column_major, [&](T *at, size_t bytes) SMEMKIT_NO_HOOKS {
+        report_write(at, (unsigned)bytes, pc);
+    });
+    for (int i = 0; i < Fragment::num_elements; i++)
+        store(to + fragment_offset<Fragment>(i, stride, column_major), f.x[i]);
 }
 
 /* A product of a warp, which the last lane to arrive computes for all: begins with smemkit_warp_call. */
@@ -302,7 +337,11 @@ struct fragment_product {
                 if constexpr (A::element::integer)
                     if (lanes[0]->saturate)
                         value = value > INT_MAX ? INT_MAX : value < INT_MIN ? INT_MIN : value;
-                lanes[lane]->d->x[i] = (typename D::storage_element_type)value;
+                const typename D::storage_element_type rounded(value);
+                if constexpr (sizeof rounded == 2)
+                    lanes[lane]->d->x[i].bits = rounded.bits;
+                else
+                    lanes[lane]->d->x[i] = rounded;
             }
     }
 };
