@@ -2,7 +2,8 @@
 Nsight Compute on smemkit's own kernels.
 
     python tests/tools/compare_gpu.py races          the verdicts on each source file
-    python tests/tools/compare_gpu.py counts         requests, wavefronts, bank conflicts, sectors, on all blocks
+    python tests/tools/compare_gpu.py files          requests, wavefronts and sectors of files in right/
+    python tests/tools/compare_gpu.py counts         the same of smemkit's kernels, and conflicts, on all blocks
     python tests/tools/compare_gpu.py races counts --write tests/gpu_comparison.md --logs FOLDER
     python tests/tools/compare_gpu.py races counts --read --logs FOLDER       with the tools' stored output
 
@@ -400,7 +401,10 @@ def explain(case, ours, theirs):
         return "nvcc refuses to compile it"
     if not ours and "bar.arrive" in case.path.read_text():
         return "a false positive: accesses before bar.arrive come before accesses after the matching bar.sync"
-    return "; ".join(dict.fromkeys(finding.why for finding in ours if finding.why))
+    whys = dict.fromkeys(finding.why for finding in ours if finding.why)
+    if ours and theirs and not whys and re.search(r"memset|wmma::", case.path.read_text()):
+        return "nvcc gives the code of a library's inlined function another line"
+    return "; ".join(whys)
 
 
 def races(logs):
@@ -665,6 +669,71 @@ def why(access, mine, theirs, code):
     return text
 
 
+# ---- counts of source files -------------------------------------------------------------------------------------
+
+FILES = [  # ordinary accesses, asynchronous copies, clusters, ldmatrix, fragments
+    *("copy_float4", "histogram_shared", "matmul_tiled", "reduce_sequential", "shorts_in_halves"),
+    *("transpose_padded", "transpose_swizzled", "async_copy", "async_copy_own", "async_double_buffer"),
+    *("pipeline_ring", "bulk_ring", "cluster_halo", "cluster_reduction", "split_k", "matmul_ldmatrix_stages"),
+    *("matmul_stages_f16", "matmul_stages_int8", "matmul_stages_tf32", "matmul_wmma"),
+]
+INSTRUCTIONS = "smsp__sass_inst_executed_op"
+FILE_COUNTERS = {  # what LineReport counts, and the metrics whose sum it is; an asynchronous copy is counted twice
+    ("shared load", "requests"): [f"{INSTRUCTIONS}_shared_ld", f"{INSTRUCTIONS}_ldsm"],
+    ("shared load", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("ld", "ldsm")],
+    ("shared store", "requests"): [f"{INSTRUCTIONS}_shared_st", f"{INSTRUCTIONS}_ldgsts"],
+    ("shared store", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("st", "ldgsts")],
+    ("global load", "requests"): [f"{REQUESTS}_ld"],
+    ("global load", "sectors"): [f"{SECTORS}_ld"],
+    ("global store", "requests"): [f"{REQUESTS}_st"],
+    ("global store", "sectors"): [f"{SECTORS}_st"],
+}
+_INIT = "initialising an mbarrier, which is no ordinary store on a GPU"
+_REMOTE = "loads from another block's shared memory, which smemkit counts with those from global memory"
+FILE_REASONS = {
+    "bulk_ring": _INIT,
+    "cluster_reduction": _INIT,
+    "cluster_halo": _REMOTE,
+    "split_k": f"nvcc loads what is used twice once; {_REMOTE}",
+    "matmul_tiled": "nvcc loads several words of A's row at once",
+    "matmul_ldmatrix_stages": "rows of 64 bytes: a warp copies from eight lines of 128 bytes, one wavefront each",
+    "pipeline_ring": "cuda::pipeline keeps other state on a GPU, and cuda::memcpy_async copies other sizes",
+}
+
+
+def profile_file(program):
+    """ncu's output for a program's kernel."""
+    metrics = ",".join(f"{metric}.sum" for metrics in FILE_COUNTERS.values() for metric in metrics)
+    options = ["--clock-control", "none", "--csv", "--print-units", "base", "--metrics", metrics]
+    return run("ncu", *options, program).require()
+
+
+def files(logs):
+    """The comparison of the counts of source files, as lines of Markdown."""
+    os.environ["SMEMKIT_DEVICE"] = "cpu"
+    table, equal_rows = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for stem in FILES:
+            case, program = read(TESTS / "right" / f"{stem}.cu"), Path(folder, stem)
+            if not logs.read:
+                compile_case(case, program, architecture())
+            profile = logs.text(f"{stem}.ncu.csv", lambda program=program: profile_file(program))
+            rows = list(csv.DictReader(io.StringIO(profile[profile.index('"ID"') :])))
+            found = {row["Metric Name"].removesuffix(".sum"): row["Metric Value"] for row in rows}
+            lines = case.check(blocks="all").lines
+            cells = []
+            for (access, field), metrics in FILE_COUNTERS.items():
+                theirs = sum(int(float(found[metric].replace(",", ""))) for metric in metrics)
+                mine = sum(getattr(line, field) for line in lines if f"{line.space} {line.access}" == access)
+                cells.append(f"{theirs:,}" if mine == theirs else f"{theirs:,} (smemkit {mine:,})")
+            same = not any("smemkit" in cell for cell in cells)
+            equal_rows += same
+            table.append([stem, *cells, "yes" if same else "no", "" if same else FILE_REASONS.get(stem, "")])
+    header = ["file", *(" ".join(key) for key in FILE_COUNTERS), "equal", "reason"]
+    title = "## Counts of files in right/: Nsight Compute"
+    return [title, "", *markdown(header, table), "", f"{len(table)} files: {equal_rows} equal.", ""]
+
+
 # ---- the command ------------------------------------------------------------------------------------------------
 
 
@@ -678,7 +747,9 @@ def about_machine():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("parts", nargs="+", choices=("races", "counts", "launches"), metavar="races|counts")
+    parser.add_argument(
+        "parts", nargs="+", choices=("races", "files", "counts", "launches"), metavar="races|files|counts"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the Markdown to FILE instead of stdout")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="store the tools' output in FOLDER")
     parser.add_argument(
@@ -697,7 +768,7 @@ def main():
         ["- the tools' results are from an earlier run, smemkit's from this one", ""] if options.read else [""]
     )
     for part in options.parts:
-        lines += {"races": races, "counts": counts}[part](logs)
+        lines += {"races": races, "files": files, "counts": counts}[part](logs)
         if options.write:  # already now, because the next part may fail
             options.write.write_text("\n".join(lines))
     if not options.write:
