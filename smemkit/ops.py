@@ -64,7 +64,7 @@ def matmul(
         column on the right; its other dimension, of length 1, is not in the result.
     dtype : dtype, optional
         The dtype of the result, to which the operands are cast ("same_kind"); if None, the dtype to which both
-        promote.
+        promote: int8 operands give int8, which wraps around, and int32 with ``dtype="int32"``.
     precision : {"highest", "high", "medium"}, optional
         The least precision in which float32 operands may be multiplied: that of float32, TF32 (11 significant
         bits) or bfloat16 (8). None: "highest", or the precision of the kernel that is selected by name. On
