@@ -78,8 +78,8 @@ static inline int64_t matmul_slice_count(const struct matmul_args *args)
     return (args->k + args->k_per_slice - 1) / args->k_per_slice;
 }
 
-/* Bytes of scratch memory for an operand of sides x k elements as `parts` 16-bit parts, or twice as many bytes, whose
- * rows begin at multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
+/* Bytes of scratch memory for an operand of sides x k elements with 16 * `parts` bits each, whose rows begin at
+ * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
  * per side, and one per strip. */
 static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64_t k, int parts)
 {

@@ -421,6 +421,16 @@ void smemkit_matrix_row(const void *row, const char *instruction, const char *fi
     check_address(row, 16, instruction, file, line);
 }
 
+int smemkit_are_accessible(const void *address, size_t bytes)
+{
+    const uintptr_t first = (uintptr_t)address;
+    uintptr_t start, end;
+
+    if (smemkit_is_shared(address))
+        return smemkit_is_shared((const char *)address + bytes - 1);
+    return memory_find(address, &start, &end) && first >= start && bytes <= end - first;
+}
+
 void smemkit_fragment_place(const void *address, unsigned leading, int bits, const char *function,
                             const char *file, int line)
 {

@@ -157,6 +157,8 @@ void smemkit_async_arrive(void *object, int more, const char *file, int line);
 size_t smemkit_to_shared(const void *address);
 void *smemkit_from_shared(size_t address);
 int smemkit_is_shared(const void *address);
+/* Whether all of these bytes are of the block's shared memory, or of one buffer. */
+int smemkit_are_accessible(const void *address, size_t bytes);
 /* Whether an address is on the running thread's stack. */
 int smemkit_is_local(const void *address);
 

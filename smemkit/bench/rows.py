@@ -22,7 +22,8 @@ U, TF32_U = 2.0**-24, 2.0**-11  # the unit roundoffs of float32 and TF32
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the reference file; fields that do not apply are None. Times are medians in microseconds."""
+    """A row of the reference file; fields that do not apply are None. Times are medians in microseconds. dtype: of
+    the operands; "int8 to int32" if the result has another."""
 
     suite: str
     op: str
@@ -32,7 +33,6 @@ class Row:
     axis: int | None = None
     axes: list[int] | None = None
     precision: str | None = None
-    result: str | None = None  # matmul: the dtype of the result, if the operands have another
     kernel: str | None = None
     cold: bool | None = None
     us: float | None = None
@@ -106,6 +106,12 @@ def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray
     return np.asarray(sum(chunk.size for chunk in chunks[:best]) + found[best])
 
 
+def dtypes_of(text: str) -> tuple[str, str]:
+    """The dtypes of the operands and of a matmul's result: "int8 to int32", or one for both."""
+    operands, _, result = text.partition(" to ")
+    return operands, result or operands
+
+
 class Problem:
     """An operation's operands on the host and on a device, the expected result, and the check of a result."""
 
@@ -118,19 +124,20 @@ class Problem:
         axis: int | None = None,
         axes: tuple[int, ...] | None = None,
         precision: str | None = None,
-        result: str | None = None,
         like: Problem | None = None,
     ) -> None:
-        self.precision, self.result = precision, result  # of matmul: None stands for "highest", and for dtype
+        self.precision = precision  # of matmul: None stands for "highest"
+        self.dtypes, (dtype, result) = dtype, dtypes_of(dtype)
+        self.result = None if result == dtype else result
         self.op, self.shape, self.device, self.dtype, self.axis, self.axes = op, shape, device, dtype, axis, axes
         if op == "matmul":
             *batch, m, n, k = shape
             shapes = (*batch, m, k), (*batch, k, n)
             self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(shapes)]
-            if result:  # cuBLAS multiplies bytes along k
+            if self.result:  # cuBLAS multiplies bytes along k
                 self.host[1] = np.asfortranarray(self.host[1])
             self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # checked, because all would take too long
-            self.out_shape, self.out_dtype = (*batch, m, n), result or dtype
+            self.out_shape, self.out_dtype = (*batch, m, n), result
         else:
             if like and (like.operand, like.device) == (self.operand, device):
                 self.host = like.host
@@ -170,7 +177,7 @@ class Problem:
     @property
     def key(self) -> tuple[Any, ...]:
         """Identifies the problem."""
-        return self.op, self.shape, self.dtype, self.axis, self.axes, self.precision, self.result
+        return self.op, self.shape, self.dtypes, self.axis, self.axes, self.precision
 
     def call(self, *operands: Any, **options: Any) -> Callable[..., Any]:
         """The operation as a function of further keywords; on the problem's own operands if none are given."""
@@ -219,11 +226,11 @@ class Problem:
     @cached_property
     def arrays(self) -> list[Array]:
         """The operands on the device."""
-        a, *more = (asarray(x.T if x.flags.fnc else x, device=self.device) for x in self.host)
-        return [a, *(y.T if x.flags.fnc else y for x, y in zip(self.host[1:], more, strict=True))]
+        device = self.device
+        return [asarray(x.T, device=device).T if x.flags.fnc else asarray(x, device=device) for x in self.host]
 
     def out(self, transposed: bool = True) -> Array:
-        """A new output on the device, filled with a value that no result has."""
+        """A new output on the device, filled with NaN, or with an integer that few elements of a result have."""
         shape = self.out_shape if transposed else self.shape
         if self._poison is None:
             poison = np.nan if np.dtype(self.out_dtype).kind in "fc" else 91

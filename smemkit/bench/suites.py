@@ -20,7 +20,7 @@ from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
 from smemkit.bench import by_name, planner
 from smemkit.bench.peers import Peer, find_peers
-from smemkit.bench.rows import Problem, Row, measured
+from smemkit.bench.rows import Problem, Row, dtypes_of, measured
 from smemkit.devices import Device, format_bytes
 from smemkit.measure.benchmarks import Benchmark, measure, measure_host
 from smemkit.measure.ceilings import Ceilings, ceilings
@@ -75,7 +75,6 @@ class Extra(NamedTuple):
     axes: tuple[int, ...] | None = None
     op: str | None = None  # if it is not the suite's
     precision: str | None = None  # of float32 matmul; None: "highest"
-    result: str | None = None  # the dtype of matmul's result; None: the operands'
 
 
 _AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24), (10**8, 2), (2, 10**8), (1000, 1000, 300)]
@@ -92,7 +91,7 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
         Extra((16_384, 16_384, 16_384)),
         *(Extra((n, n, n), "float64") for n in (1024, 2048, 4096, 8192)),
         *(Extra((2048, 2048, 2048), dtype) for dtype in ("int8", "int16", "int32", "int64")),
-        *(Extra((n, n, n), "int8", result="int32") for n in (4096, 8192)),
+        *(Extra((n, n, n), "int8 to int32") for n in (4096, 8192)),
         *(
             Extra(shape)
             for shape in ((16_384, 1, 16_384), (1, 16_384, 16_384), (16_384, 8, 16_384), (8, 8, 1 << 20))
@@ -150,7 +149,7 @@ class Run:
     def problem(self, row: Row) -> Problem:
         """The row's problem, kept for the next case, which usually has the same operands."""
         precision = None if row.precision == "highest" else row.precision
-        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes), precision, row.result
+        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes), precision
         if self._problem is None or self._problem.key != key:
             like, self._problem = self._problem, None
             self._problem = Problem(*key[:2], self.device.name, *key[2:], like=like)
@@ -215,8 +214,8 @@ class Run:
                 for info in gpu_kernels:
                     if info.role == "ceiling":
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
-                options = {"precision": extra.precision or "highest", "result": extra.result}
-                yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=extra.op, **options)
+                precision = extra.precision or "highest"
+                yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=extra.op, precision=precision)
         if not self.quick:
             yield from by_name.cases(self.device, gpu_kernels)
 
@@ -233,20 +232,19 @@ class Run:
         axes: tuple[int, ...] | None = None,
         other: str | None = None,
         precision: str = "highest",
-        result: str | None = None,
     ) -> Case:
         """One kernel on one problem, of the suite's operation or of `other`."""
         options = options or {}
         square = op == "matmul" and len(set(shape)) == 1
         name = f"n = {shape[0]:,}" if square or len(shape) == 1 else " x ".join(map(str, shape))
         words = [f"{other} of {name}" if other not in (None, op) else name]
-        words += [f"{dtype} to {result}" if result else dtype] if dtype != "float32" else []
+        words += [dtype] if dtype != "float32" else []
         words += [f"precision {precision}"] if precision != "highest" else []
         words += [] if axis is None else [f"axis {axis}"]
         words += [f"axes {' '.join(map(str, axes))}"] if axes else []
         text = ", ".join([*words, *(f"{option} {value}" for option, value in options.items())])
         row = Row(op, other or op, text, dtype=dtype, shape=list(shape), axis=axis, axes=axes and list(axes))
-        row = replace(row, result=result, kernel=info and info.name, cold=cold)
+        row = replace(row, kernel=info and info.name, cold=cold)
         if op == "matmul":
             row = replace(row, precision=precision if info is None and dtype == "float32" else None)
         label = f"{op} {text} {info.name if info else ''}{' cold' if cold else ''}"
@@ -589,11 +587,10 @@ def single_option_variants(info: KernelInfo) -> list[dict[str, int]]:
 
 def problem_bytes(op: str, shape: tuple[int, ...], dtype: str, axis: int | None) -> tuple[int, int]:
     """Bytes of a problem's operands, and of its result."""
-    size = np.dtype(dtype).itemsize
+    size, result_size = (np.dtype(name).itemsize for name in dtypes_of(dtype))
     if op == "matmul":
         *batch, m, n, k = shape
-        size *= math.prod(batch)
-        return size * (m * k + k * n), size * m * n
+        return size * math.prod(batch) * (m * k + k * n), result_size * math.prod(batch) * m * n
     nbytes = size * math.prod(shape)
     if op == "transpose":
         return nbytes, nbytes

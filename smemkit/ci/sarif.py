@@ -28,7 +28,6 @@ _COST_MEANINGS = {
 
 def sarif(verdict: Verdict) -> dict[str, Any]:
     """The log file: one run, with a result per finding."""
-
     rules = list(FINDING_TITLES)
     driver = {"name": "smemkit", "version": version(), "rules": [_rule(kind) for kind in rules]}
     results = [_result(finding, judged, rules) for judged in verdict.judged for finding in judged.outcome.findings]

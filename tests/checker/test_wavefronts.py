@@ -3,6 +3,7 @@
 import json
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from cases import ROOT
@@ -101,25 +102,41 @@ WMMA = """
 #include <mma.h>
 using namespace nvcuda;
 
-__global__ void squares(const half *x, {sum} *y)
+__global__ void products(const {element} *x, {total} *y)
 {{
-    __shared__ __align__(32) half s[16 * {pitch}];
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::{b_layout}> b;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, {sum}> c;
+    __shared__ __align__(32) {element} s[{rows} * {pitch}];
+    wmma::fragment<wmma::matrix_a, {shape}, {element}, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, {shape}, {element}, wmma::{b_layout}> b;
+    wmma::fragment<wmma::accumulator, {shape}, {total}> c;
 
-    for (int i = threadIdx.x; i < 16 * {pitch}; i += 32)
+    for (int i = threadIdx.x; i < {rows} * {pitch}; i += 32)
         s[i] = x[i];
     __syncwarp();
     wmma::fill_fragment(c, 0.0f);
     for (int i = 0; i < 3; i++) {{
         wmma::load_matrix_sync(a, s, {pitch}); // operand
-        wmma::load_matrix_sync(b, x, 16); // operand in global memory
+        wmma::load_matrix_sync(b, x, {b_pitch}); // operand in global memory
         wmma::mma_sync(c, a, b, c);
     }}
-    wmma::store_matrix_sync(y, c, 16, wmma::{c_layout}); // result
+    wmma::store_matrix_sync(y, c, {c_pitch}, wmma::{c_layout}); // result
 }}
 """
+
+
+def lines_of_products(shape=(16, 16, 16), pitch=24, b_layout="row_major", c_layout="mem_row_major", **types):
+    """The report, and the lines of a load from shared memory, of one from global memory, and of a store."""
+    m, n, k = shape
+    types = {"element": "half", "total": "float"} | types
+    pitches = {"pitch": pitch, "b_pitch": n if b_layout == "row_major" else k}
+    pitches["c_pitch"] = n if c_layout == "mem_row_major" else m
+    text = {"shape": f"{m}, {n}, {k}", "rows": m, "b_layout": b_layout, "c_layout": c_layout}
+    kernel = smemkit.Kernel(WMMA.format(**text, **types, **pitches))
+    x = np.ones(max(m * pitch, k * n), ml_dtypes.bfloat16 if "bfloat" in types["element"] else np.float16)
+    y = np.zeros(m * n, np.float32 if types["total"] == "float" else np.float16)
+    report = smemkit.check(kernel[1, 32], x, y)
+    assert report.ok, report
+    marks = "operand", "operand in global memory", "result"
+    return [next(line for line in report.lines if line.text.endswith(f"// {mark}")) for mark in marks]
 
 
 @pytest.mark.parametrize(("pitch", "wavefronts"), [(24, 4), (16, 8), (32, 16), (64, 32), (72, 4)])
@@ -128,13 +145,38 @@ __global__ void squares(const half *x, {sum} *y)
 @pytest.mark.covering(1)
 def test_fragments_of_halves_are_loaded_and_stored_as_on_sm_80(pitch, wavefronts, total, b_layout):
     """As ldmatrix from shared memory; by pairs of neighbours in global memory, and so is a sum by rows."""
-    source = WMMA.format(sum=total, pitch=pitch, b_layout=b_layout, c_layout="mem_row_major")
-    x, y = np.ones(16 * pitch, np.float16), np.zeros(256, {"float": np.float32, "half": np.float16}[total])
-    report = smemkit.check(smemkit.Kernel(source)[1, 32], x, y)
-    operand, in_global, result = (
-        next(line for line in report.lines if line.text.endswith(f"// {mark}"))
-        for mark in ("operand", "operand in global memory", "result")
-    )
+    operand, in_global, result = lines_of_products(pitch=pitch, total=total, b_layout=b_layout)
     assert (operand.requests, operand.wavefronts, operand.space) == (3, 3 * wavefronts, "shared")
     assert (in_global.requests, in_global.sectors, in_global.space) == (12, 12 * 8, "global")
     assert (result.requests, result.sectors) == (4, 32)
+
+
+@pytest.mark.parametrize("shape", [(32, 8, 16), (8, 32, 16)], ids=str)
+@pytest.mark.parametrize("c_layout", ["mem_row_major", "mem_col_major"])
+@pytest.mark.parametrize("element", ["half", "__nv_bfloat16"])
+@pytest.mark.covering(1)
+def test_fragments_of_other_shapes(shape, c_layout, element):
+    """Four 8 x 8 matrices are one request of ldmatrix; a sum by columns is stored one by one."""
+    m, n, k = shape
+    operand, in_global, result = lines_of_products(shape, c_layout=c_layout, element=element)
+    assert operand.requests == 3 * -(-m * k // 256)
+    assert operand.wavefronts == 3 * m * k // 64
+    assert in_global.requests == 3 * n * k // 64
+    assert result.requests == m * n // 64 * (1 if c_layout == "mem_row_major" else 2)
+
+
+@pytest.mark.parametrize("schedule", ["serial", "lockstep"])
+def test_a_fragment_out_of_bounds_is_one_fault_that_names_the_element(schedule):
+    source = WMMA.format(
+        element="half", total="float", shape="16, 16, 16", rows=16, pitch=24, b_layout="row_major", b_pitch=16,
+        c_layout="mem_col_major", c_pitch=16,
+    )  # fmt: skip
+    x, y = np.ones(384, np.float16), np.zeros(16 * 12, np.float32)
+    report = smemkit.check(smemkit.Kernel(source)[1, 32], x, y, schedule=schedule)
+    (fault,) = report.faults
+    assert (fault.kind, source.splitlines()[fault.line - 1][-9:]) == ("out_of_bounds", "// result")
+    assert "192 elements of 4 bytes" in str(fault)
+    text = source.replace("load_matrix_sync(b, x, 16)", "load_matrix_sync(b, x + 192, 16)")
+    report = smemkit.check(smemkit.Kernel(text)[1, 32], x, np.zeros(256, np.float32), schedule=schedule)
+    (fault,) = report.faults
+    assert fault.kind == "out_of_bounds" and "384 elements of 2 bytes" in str(fault)

@@ -315,6 +315,6 @@ def test_other_operands_are_converted_to_the_dtype_of_the_result(device, dtypes,
 
 @pytest.mark.slow
 def test_sums_of_digits_do_not_outgrow_32_bits(device):
-    """16 600 products of digits of 255, at four places: more than 2**32."""
+    """16 600 products of digits of 255, four per element at one place: more than 2**32."""
     a, b = np.full((2, 16_600), np.uint64(2**64 - 1)), np.full((16_600, 3), np.uint64(2**32 - 1))
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_digits_small", device=device), a @ b)

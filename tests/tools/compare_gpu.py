@@ -232,7 +232,7 @@ OTHERS_UNSEEN = (  # a kind of fault, what its message says, and why the tool ma
 
 def why_not_reported(case, report, fault):
     """Why a tool may not report a fault; "" if unknown."""
-    text = case.path.read_text()
+    text = re.sub(r"//.*", "", case.path.read_text())
     name = fault.variable.split("[")[0]
     spaces = {line.space for launch in report.launches for line in launch.lines if line.variable == name}
     if fault.kind == "race":
@@ -711,12 +711,13 @@ def profile_file(program):
 def files(logs):
     """The comparison of the counts of source files, as lines of Markdown."""
     os.environ["SMEMKIT_DEVICE"] = "cpu"
+    arch = logs.text("architecture.txt", architecture)
     table, equal_rows = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for stem in FILES:
             case, program = read(TESTS / "right" / f"{stem}.cu"), Path(folder, stem)
-            if not logs.read:
-                compile_case(case, program, architecture())
+            if not logs.read and (errors := compile_case(case, program, arch)):
+                raise SystemExit(f"compare_gpu.py: {stem}.cu: {errors}")
             profile = logs.text(f"{stem}.ncu.csv", lambda program=program: profile_file(program))
             rows = list(csv.DictReader(io.StringIO(profile[profile.index('"ID"') :])))
             found = {row["Metric Name"].removesuffix(".sum"): row["Metric Value"] for row in rows}

@@ -218,34 +218,38 @@ SMEMKIT_INLINE size_t fragment_offset(int i, unsigned stride, bool column_major)
         return column_major ? row + (size_t)column * stride : column + (size_t)row * stride;
     }
 }
-/* Calls report(address, bytes) for what this lane accesses, in 8 x 8 matrices whose lines are contiguous. */
+/* Calls report(address, bytes) for this lane's accesses to a matrix: those of a GPU, to 8 x 8 matrices whose lines
+ * are contiguous; or of its own elements one by one, so that a fault names the one that is out of bounds. */
 template <class Fragment, class T, class Report>
 SMEMKIT_INLINE void report_fragment(T *first, unsigned stride, bool column_major, Report report)
 {
+#ifdef SMEMKIT_CHECKED
     constexpr int each = Fragment::num_storage_elements;
     constexpr bool operand = !std::is_same_v<typename Fragment::use, nvcuda::wmma::accumulator>;
-    if constexpr (Fragment::element::bits > 32 || (operand && Fragment::element::bits != 16)) {
+    constexpr bool by_matrices = operand ? Fragment::element::bits == 16 : Fragment::element::bits <= 32;
+    const unsigned lines = column_major ? Fragment::columns : Fragment::rows, own = lane();
+    const unsigned length = Fragment::rows * Fragment::columns / lines, down = lines / 8;
+    const unsigned matrices = lines * length / 64;
+    const auto at = [&](unsigned matrix, unsigned line, unsigned i) SMEMKIT_NO_HOOKS {
+        return first + (size_t)(matrix % down * 8 + line) * stride + matrix / down * 8 + i;
+    };
+
+    if (!by_matrices || !smemkit_are_accessible(first, ((size_t)(lines - 1) * stride + length) * sizeof(T)))
         for (int i = 0; i < each; i++)
             report(first + fragment_offset<Fragment>(i, stride, column_major), sizeof(T));
-    } else {
-        const unsigned down = (column_major ? Fragment::columns : Fragment::rows) / 8;
-        const unsigned matrices = Fragment::rows * Fragment::columns / 64, own = lane();
-        const bool pairs = operand || !column_major;
-        const auto at = [&](unsigned matrix, unsigned line, unsigned i) SMEMKIT_NO_HOOKS {
-            return first + (size_t)(matrix % down * 8 + line) * stride + matrix / down * 8 + i;
-        };
-        if (operand && smemkit_is_shared((const void *)first)) {
-            for (unsigned matrix = own / 8; matrix < matrices; matrix += 4)
-                report(at(matrix, own % 8, 0), 8 * sizeof(T));
-            return;
-        }
+    else if (operand && smemkit_is_shared(first))
+        for (unsigned matrix = own / 8; matrix < matrices; matrix += 4)
+            report(at(matrix, own % 8, 0), 8 * sizeof(T));
+    else
         for (unsigned matrix = 0; matrix < matrices; matrix++)
-            if (pairs)
+            if (operand || !column_major)
                 report(at(matrix, own / 4, own % 4 * 2), 2 * sizeof(T));
             else /* the pairs of a row are in two lines */
                 for (unsigned i = 0; i < 2; i++)
                     report(at(matrix, own % 4 * 2 + i, own / 4), sizeof(T));
-    }
+#else
+    (void)first, (void)stride, (void)column_major, (void)report;
+#endif
 }
 template <class Fragment, class T>
 SMEMKIT_INLINE void load_fragment(Fragment &f, const T *from, unsigned stride, bool column_major, const void *pc,

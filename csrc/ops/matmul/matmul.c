@@ -181,8 +181,8 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
         out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
-/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; others as
- * they are, or as their bytes. */
+/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers
+ * as digits of one byte; others as they are. */
 static int parts_per_element(const struct call *call)
 {
     if (call->result != FLOAT32)

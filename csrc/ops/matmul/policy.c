@@ -31,7 +31,7 @@ struct candidate {
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
  */
 enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
-/* What 16-bit parts of the operands may take beside them: a fifth of an H100's memory. */
+/* What parts of the operands may take beside them: a fifth of an H100's memory. */
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
@@ -43,8 +43,8 @@ enum {
 };
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16; those with FLOAT64 in float64; simt and simt_large in int32 and int64;
- * wgmma_digits in bytes. Executor: on a Zen 4. */
+ * and wgmma_large in float16; those with FLOAT64 in float64; those with WORD_INTEGERS in int32, with LONG_INTEGERS
+ * in int64, wgmma_digits in bytes. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, OTHERS},
@@ -110,7 +110,7 @@ static int digit_products(enum dtype dtype, struct matmul_size size)
 }
 
 /* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: its only
- * one, a byte, float32, or float16 on tensor cores. */
+ * one, any of its integers, a byte, float32, or float16 on tensor cores. */
 static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
     if (kernel_rows[candidate->kernel].traits & NARROW)
@@ -135,10 +135,21 @@ static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype,
     }
 }
 
+/* Of the operands as a kernel reads them: `narrow` ones stay bytes. */
+static double bytes_of_operands(enum dtype dtype, struct matmul_size size, bool narrow)
+{
+    return (double)size.batches * (narrow && size.of_bytes ? 1 : dtype_bytes(dtype)) *
+           ((double)size.m + (double)size.n) * (double)size.k;
+}
+
+static double bytes_of_result(enum dtype dtype, struct matmul_size size)
+{
+    return (double)size.batches * dtype_bytes(dtype) * (double)size.m * (double)size.n;
+}
+
 static double bytes_of(enum dtype dtype, struct matmul_size size)
 {
-    return (double)size.batches * dtype_bytes(dtype) *
-           ((double)size.m * (double)size.k + (double)size.k * (double)size.n + (double)size.m * (double)size.n);
+    return bytes_of_operands(dtype, size, false) + bytes_of_result(dtype, size);
 }
 
 /* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
@@ -163,13 +174,10 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const double products =
         (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + candidate->start_k);
     const double compute = products * 2e-6 * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, most);
-    const double memory = bytes_of(dtype, size) / BYTES_PER_US;
-    const double partials =
-        (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);
-
     const unsigned traits = kernel_rows[candidate->kernel].traits;
-    const double operands =
-        (bytes_of(dtype, size) - partials / (double)slices) / (size.of_bytes ? dtype_bytes(dtype) : 1);
+    const double operands = bytes_of_operands(dtype, size, traits & NARROW);
+    const double memory = (operands + bytes_of_result(dtype, size)) / BYTES_PER_US;
+    const double partials = bytes_of_result(dtype, size) * (double)slices;
     const double copies = traits & NARROW                      ? DIGITS_US + operands / DIGITS_BYTES_PER_US
                           : dtype == FLOAT32 && traits & PARTS ? PARTS_US + operands / PARTS_BYTES_PER_US
                                                                : 0;
@@ -259,7 +267,8 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
 /* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
 static bool parts_fit(enum dtype dtype, struct matmul_size size)
 {
-    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : (dtype_bytes(dtype) + 1) / 2;
+    const int bytes = size.of_bytes ? 1 : dtype_bytes(dtype);
+    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : (bytes + 1) / 2;
 
     return size.batches <= INT32_MAX && size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE &&
            size.k < MATMUL_MAX_SIDE &&

@@ -50,7 +50,7 @@ struct row_packs {
     static constexpr int SIZE = 16 / (int)sizeof(T), COLUMNS = ROW_BYTES / (int)sizeof(T);
     static constexpr int LANES = COLUMNS / SIZE;          // that have a pack of the same row
     static constexpr int ROWS = WARP_MM / (WARP / LANES); // of which a lane has packs
-    static constexpr int TURN = sizeof(T) <= 2 ? 1 : std::is_same_v<T, uint64_t> ? 4 : 2; // of a row's chunks
+    static constexpr int TURN = sizeof(T) <= 2 ? 1 : std::is_same_v<T, uint64_t> ? 4 : 2; // see above
 
     // the i-th row of which a lane has a pack, and the pack's first column among COLUMNS
     static __device__ int row(int i)

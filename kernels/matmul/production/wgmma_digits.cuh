@@ -9,8 +9,8 @@
 // "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019, adds parts
 // of numbers like this; the digits are school arithmetic.)
 //
-// Launch: a pass that stores the digits, each operand with rows along k as wgmma wants bytes, unless it is one
-// digit and lies so; then blocks of 384 threads, one per multiprocessor.
+// Launch: a pass that stores the digits, in rows along k, as wgmma wants bytes; an operand of one digit that has
+// such rows needs none. Then blocks of 384 threads, one per multiprocessor.
 #pragma once
 
 #include "wgmma.cuh"
@@ -45,8 +45,8 @@ static __device__ uint32_t digit_of(const T (&x)[LANE_COLUMNS], int which)
     return word;
 }
 
-// Stores a tile's digits: a thread has four neighbours along k of four sides. Where those are in the tile's
-// columns, shared memory exchanges them for 16 neighbours.
+// Stores a tile's digits: a thread has four neighbours along k of four sides. If sides are columns of the tile,
+// threads exchange digits through shared memory, so that each stores 16 neighbours along k.
 template <class T>
 static __device__ void store_digits(const digit_operand<T> &x, const split_tile<T> &tile)
 {
@@ -87,7 +87,7 @@ static __device__ void store_digits(const digit_operand<T> &x, const split_tile<
                 along_k[r] = values[r][c];
             of_side[c] = digit_of(along_k, d);
         }
-        __syncthreads(); // all threads have loaded the digit before
+        __syncthreads(); // the words of the previous digit have been read
         *(uint4 *)&words[warp][lane * LANE_COLUMNS] = make_uint4(of_side[0], of_side[1], of_side[2], of_side[3]);
         __syncthreads(); // all threads have stored theirs
 #pragma unroll
@@ -188,7 +188,7 @@ static __device__ void multiply_digits(step_ring<Step> &ring, Sum (&sum)[N], int
                     sum[e] <<= 8;
         }
     } else {
-        constexpr int64_t SAFE_STEPS = (1ll << 32) / (255 * 255 * Step::BK); // their sums have 32 bits
+        constexpr int64_t SAFE_STEPS = (1ll << 32) / (255 * 255 * Step::BK); // sums of so many are below 2^32
         uint32_t part[N];
 
 #pragma unroll
@@ -270,19 +270,20 @@ template <class In, class T, int COLUMNS>
     };
     digit_operand<In> a = operand(of.a, args->a_batch_stride, args->m);
     digit_operand<In> b = operand(of.b.transposed(), args->b_batch_stride, args->n);
-    const auto lies_so = [](const digit_operand<In> &x) {
+    const auto is_multiplied_in_place = [](const digit_operand<In> &x) {
         return D == 1 && x.from.sides_are_rows && has_tensor_map(x.from);
     };
     const auto map = [&](CUtensorMap *to, const digit_operand<In> &x, int sides) {
         const auto &data = x.from.data;
         const tensor<Digit> digits = {
             (const Digit *)x.digits, D * x.from.matrices, x.from.sides(), x.k, x.from.sides() * x.pitch, x.pitch};
-        const tensor<Digit> itself = {(const Digit *)data.data, x.from.matrices, x.from.sides(), x.k,
-                                      data.batch_stride,        data.row_stride};
+        const tensor<Digit> in_memory = {(const Digit *)data.data, x.from.matrices, x.from.sides(), x.k,
+                                         data.batch_stride,        data.row_stride};
 
-        return make_tensor_map(to, lies_so(x) ? itself : digits, sides);
+        return make_tensor_map(to, is_multiplied_in_place(x) ? in_memory : digits, sides);
     };
-    const int64_t a_tiles = lies_so(a) ? 0 : split_tiles(a.from), b_tiles = lies_so(b) ? 0 : split_tiles(b.from);
+    const int64_t a_tiles = is_multiplied_in_place(a) ? 0 : split_tiles(a.from),
+                  b_tiles = is_multiplied_in_place(b) ? 0 : split_tiles(b.from);
     T *const c = (T *)args->c;
     const plain_product<T> p = {mapped_product_of(args, a.from.matrices, b.from.matrices, COLUMNS), c,
                                 row_packs<T>::are_whole(c, args->n)};
