@@ -347,7 +347,7 @@ LARGE_BY_DEFAULT = {
 
 def usual_dtype(name):
     dtypes = NARROW.get(name, ("float32",))
-    return next((dtype for dtype in ("float32", "int32") if dtype in dtypes), dtypes[-1])
+    return next((dtype for dtype in ("float32", "int16") if dtype in dtypes), dtypes[-1])  # int16: two digits
 
 
 def edge_cases():
