@@ -381,8 +381,8 @@ def checked_shapes(name):
         return [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
     if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
         return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
-    if name.startswith("wgmma_digits"):  # one pair of tiles, two; the last: rows of C that are no whole packs
-        return [(66, 88, 136), (3, 133, 5), (3, 33, 7)]
+    if name.startswith("wgmma_digits"):  # the second: more pairs of tiles than stages; the last: no whole packs
+        return [(66, 88, 136), (3, 300, 5), (3, 33, 7)]
     if name == "wgmma_small":  # the last: more pairs of tiles than its stages
         return [(66, 328, 136), (3, 333, 5), (3, 584, 8)]
     if name.startswith("dmma"):  # more pairs of tiles than stages; the second: one pair
@@ -400,7 +400,7 @@ CHECKED = {  # what the checker runs by default: a kernel of each kind, on small
         "matvec": checked_shapes("matvec"),
     },
     **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma": [(3, 7, 5)], "dmma_small": [(3, 7, 5)]},
-    "wgmma_digits_small": [(3, 133, 5)],
+    "wgmma_digits_small": [(3, 300, 5)],
 }
 SCHEDULES = ("serial", "lockstep", "random")
 
