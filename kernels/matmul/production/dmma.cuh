@@ -163,8 +163,7 @@ static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_produ
             wait(&ring.full[s], turn / STAGES);
             sums.add(ring.stages[s], first, second);
             __syncwarp(); // all lanes have loaded before the stage is released
-            if (threadIdx.x % WARP == 0)
-                ptx::mbarrier_arrive(&ring.empty[s]);
+            release_stage(ring, turn);
         }
         sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
                    (int64_t)column * Step::BN + (R::SWAPPED ? first : second));

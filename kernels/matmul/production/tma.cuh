@@ -50,7 +50,7 @@ struct row_packs {
     static constexpr int SIZE = 16 / (int)sizeof(T), COLUMNS = ROW_BYTES / (int)sizeof(T);
     static constexpr int LANES = COLUMNS / SIZE;          // that have a pack of the same row
     static constexpr int ROWS = WARP_MM / (WARP / LANES); // of which a lane has packs
-    static constexpr int TURN = sizeof(T) <= 2 ? 1 : std::is_same_v<T, uint64_t> ? 4 : 2; // see above
+    static constexpr int SWIZZLE = sizeof(T) <= 2 ? 1 : std::is_same_v<T, uint64_t> ? 4 : 2; // see above
 
     // the i-th row of which a lane has a pack, and the pack's first column among COLUMNS
     static __device__ int row(int i)
@@ -67,7 +67,7 @@ struct row_packs {
     {
         const int byte = column * (int)sizeof(T);
 
-        return (T *)&buffer.bytes[r][(byte / 16 ^ TURN * r % 8) * 16 + byte % 16];
+        return (T *)&buffer.bytes[r][(byte / 16 ^ SWIZZLE * r % 8) * 16 + byte % 16];
     }
 
     // Calls store(i, pack) for the lane's packs of row(i).
@@ -212,6 +212,27 @@ static __device__ void load_panels(typename Step::T *tile, const CUtensorMap &ma
             ptx::cp_async_bulk_tensor_load(&tile[panel * Step::BK], &map, side + panel, k, matrix, mbarrier);
 }
 
+// Prepares the stage of a turn for the copies of a whole step: what it held has been multiplied by all warps.
+template <class Step>
+static __device__ Step &begin_stage(step_ring<Step> &ring, unsigned turn)
+{
+    constexpr int STAGES = step_ring<Step>::STAGES;
+    const unsigned s = turn % STAGES;
+
+    if (turn >= STAGES)
+        wait(&ring.empty[s], turn / STAGES - 1);
+    ptx::mbarrier_arrive_expect_tx(&ring.full[s], sizeof(Step));
+    return ring.stages[s];
+}
+
+// This warp has multiplied the stage of a turn.
+template <class Step>
+static __device__ void release_stage(step_ring<Step> &ring, unsigned turn)
+{
+    if (threadIdx.x % WARP == 0)
+        ptx::mbarrier_arrive(&ring.empty[turn % step_ring<Step>::STAGES]);
+}
+
 // The thread that copies: all steps of those tiles of C that takes(matrix, tile's row, tile's column).
 template <class Step, class Takes>
 static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
@@ -227,19 +248,15 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
         if (!takes(matrix, row, column))
             continue;
         for (int k = 0; k < p.k; k += Step::BK, turn++) {
-            const unsigned s = turn % STAGES;
-            Step &to = ring.stages[s];
+            uint64_t *const full = &ring.full[turn % STAGES];
+            Step &to = begin_stage(ring, turn);
 
-            if (turn >= STAGES)
-                wait(&ring.empty[s], turn / STAGES - 1);
-            ptx::mbarrier_arrive_expect_tx(&ring.full[s], sizeof to);
             for (int part = 0; part < Step::PARTS; part++) {
                 const int a_z = part * p.a_matrices + p.a_matrix(matrix);
                 const int b_z = part * p.b_matrices + p.b_matrix(matrix);
 
-                load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, &ring.full[s]);
-                load_panels<Step, Step::B_ALONG_K, Step::BN>(to.b[part], b_map, column * Step::BN, k, b_z,
-                                                             &ring.full[s]);
+                load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, full);
+                load_panels<Step, Step::B_ALONG_K, Step::BN>(to.b[part], b_map, column * Step::BN, k, b_z, full);
             }
         }
     }

@@ -71,11 +71,6 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
     const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
     unsigned turn = 0;
 
-    const auto release = [&](unsigned s) {
-        if (threadIdx.x % WARP == 0)
-            ptx::mbarrier_arrive(&ring.empty[s]);
-    };
-
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
         int matrix, tile_row, tile_column;
         float sum[N];
@@ -98,7 +93,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
                 for (int e = 0; e < N; e++)
                     rest[e] += part[e];
                 sum_step<0, 0>(part, ring.stages[s], row);
-                release(s);
+                release_stage(ring, turn);
 #pragma unroll
                 for (int e = 0; e < N; e++)
                     add_exactly(sum[e], rest[e], part[e]);
@@ -117,7 +112,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
 
                 wait(&ring.full[s], turn / STAGES);
                 sum_step<Step::PARTS - 1, 0>(part, ring.stages[s], row);
-                release(s);
+                release_stage(ring, turn);
 #pragma unroll
                 for (int e = 0; e < N; e++)
                     sum[e] += part[e];
@@ -131,11 +126,11 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
                 multiply_step<Step::PARTS - 1, 0>(sum, ring.stages[s], row, k > 0);
                 ptx::wgmma_wait_group<1>(); // the step before is complete
                 if (k > 0)
-                    release((turn - 1) % STAGES);
+                    release_stage(ring, turn - 1);
             }
             ptx::wgmma_wait_group<0>();
             ptx::wgmma_fence_accumulators(sum);
-            release((turn - 1) % STAGES);
+            release_stage(ring, turn - 1);
         }
         store(ring.rows[warp], sum, matrix, (int64_t)tile_row * BM + warp * WARP_MM,
               (int64_t)tile_column * Step::BN);

@@ -19,7 +19,7 @@ constexpr int BK_MMA = 32; // elements along k of a wgmma of bytes
 
 // ---- the digits of an operand ----
 
-// An operand as it lies in memory, and its digits (D, matrices, sides, pitch), where a side is a row of a or a
+// An operand in its native layout, and its digits (D, matrices, sides, pitch), where a side is a row of a or a
 // column of b.
 template <class T>
 struct digit_operand {
@@ -116,7 +116,6 @@ template <int D, class Step>
 static __device__ void bring_digits(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
                                     const CUtensorMap &b_map)
 {
-    constexpr int STAGES = step_ring<Step>::STAGES;
     unsigned turn = 0;
 
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
@@ -129,14 +128,11 @@ static __device__ void bring_digits(step_ring<Step> &ring, const mapped_product 
                 const int b_z = (place - digit) * p.b_matrices + p.b_matrix(matrix);
 
                 for (int k = 0; k < p.k; k += Step::BK, turn++) {
-                    const unsigned s = turn % STAGES;
-                    Step &to = ring.stages[s];
+                    uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
+                    Step &to = begin_stage(ring, turn);
 
-                    if (turn >= STAGES)
-                        wait(&ring.empty[s], turn / STAGES - 1);
-                    ptx::mbarrier_arrive_expect_tx(&ring.full[s], sizeof to);
-                    load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k, a_z, &ring.full[s]);
-                    load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k, b_z, &ring.full[s]);
+                    load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k, a_z, full);
+                    load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k, b_z, full);
                 }
             }
     }
@@ -148,10 +144,6 @@ static __device__ void multiply_bytes(step_ring<Step> &ring, uint32_t (&sum)[N],
                                       int64_t steps)
 {
     constexpr int STAGES = step_ring<Step>::STAGES;
-    const auto release = [&](unsigned s) {
-        if (threadIdx.x % WARP == 0)
-            ptx::mbarrier_arrive(&ring.empty[s]);
-    };
 
     for (int64_t i = 0; i < steps; i++, turn++) {
         const unsigned s = turn % STAGES;
@@ -166,11 +158,11 @@ static __device__ void multiply_bytes(step_ring<Step> &ring, uint32_t (&sum)[N],
         ptx::wgmma_commit_group();
         ptx::wgmma_wait_group<1>(); // the step before is complete
         if (i > 0)
-            release((turn - 1) % STAGES);
+            release_stage(ring, turn - 1);
     }
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_fence_accumulators(sum);
-    release((turn - 1) % STAGES);
+    release_stage(ring, turn - 1);
 }
 
 // The sums of a warpgroup's rows of a tile: those of all pairs of digits.
