@@ -272,17 +272,28 @@ void smemkit_checked_access(const volatile void *memory, unsigned bytes, int how
     note_access(memory, bytes, kinds[how], code);
 }
 
-uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes, const void *code)
+/* Counts an access of a copy. `before`: how far in front of the copy's call, and within it, so that no other
+ * access is merged with it. */
+static void count_copy(struct tracer *t, uint32_t item, unsigned before, uintptr_t address, uint64_t space,
+                       unsigned bytes, unsigned kind)
+{
+    trace_count(t, item - (before << ITEM_BITS),
+                (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT |
+                    (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT);
+}
+
+uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes,
+                     enum smemkit_copy_path path, const void *code)
 {
     const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
     const uint64_t space = smemkit_trace_slow_access(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
 
     if (read & (read - 1))
         read = bytes; /* not a power of two: treated as a full read */
-    if (space != SPACE_UNKNOWN)
-        trace_count(t, item - (1u << ITEM_BITS), /* within the same call; so no lane's read is merged with it */
-                    (uint64_t)(uintptr_t)to | space | (uint64_t)ACCESS_STORE << KIND_SHIFT |
-                        (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT);
+    if (space != SPACE_UNKNOWN) {
+        count_copy(t, item, 2, read ? (uintptr_t)from : 0, space, bytes, ACCESS_SOURCE);
+        count_copy(t, item, 1, (uintptr_t)to, space, bytes, ACCESS_COPY + (unsigned)path);
+    }
     if (read)
         note_access(from, read, ACCESS_LOAD, code);
     trace_check_log(t, t->worker->current);

@@ -159,7 +159,7 @@ static void merge_columns(struct tracer *t, struct merge *m, unsigned warp, uint
 /* Merges lanes that followed different paths. The lanes with the deepest call stack go first, and of those the
  * ones at the lowest address, so that lanes reconverge where their paths meet. Stops when the log of a lane in
  * `open`, which will continue later, is used up. */
-static void merge_divergent(struct tracer *t, struct merge *m, uint32_t lanes, uint32_t open)
+static void merge_divergent(struct tracer *t, struct merge *m, unsigned warp, uint32_t lanes, uint32_t open)
 {
     const struct context *contexts = t->trace->contexts;
     uint64_t tagged[LANES] = {0};
@@ -208,7 +208,7 @@ static void merge_divergent(struct tracer *t, struct merge *m, uint32_t lanes, u
             }
         }
         if ((item & ((1u << ITEM_BITS) - 1)) == ITEM_ACCESS)
-            count_request(t, item, context, mask, tagged, false, 0, 0);
+            count_request(t, item, context, mask, tagged, false, warp, 0);
     }
 }
 
@@ -289,7 +289,7 @@ static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
         if (same_path(&m, lanes))
             merge_columns(t, &m, warp, lanes, false);
         else
-            merge_divergent(t, &m, lanes, open);
+            merge_divergent(t, &m, warp, lanes, open);
     }
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);

@@ -91,10 +91,10 @@ static void shared_allocated(struct worker *w, unsigned slot)
 }
 
 static uint32_t copy_issued(struct worker *w, void *to, const void *from, unsigned read, unsigned bytes,
-                            const void *code)
+                            enum smemkit_copy_path path, const void *code)
 {
     atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
-    return trace_async(w->tracer, to, from, read, bytes, code);
+    return trace_async(w->tracer, to, from, read, bytes, path, code);
 }
 
 static bool completes_early(struct worker *w)

@@ -150,24 +150,77 @@ static void group_lanes(struct site *site)
     }
 }
 
+/* Keeps the site's last request as its example, if no other cost more. */
+static void keep_example(struct site *site, uint32_t mask, const uint64_t *addresses)
+{
+    const uint32_t cost = site->space == SPACE_GLOBAL
+                              ? (uint32_t)site->cost_sectors
+                              : (uint32_t)(site->cost.degree * LANES * LANES + site->cost.wavefronts);
+
+    if (cost <= site->example_cost)
+        return;
+    site->example_cost = cost;
+    site->example_mask = mask;
+    memcpy(site->example, addresses, sizeof site->example);
+}
+
 static void cost_request(struct site *site, uint32_t mask, const uint64_t *addresses)
 {
     struct warp_access access = {.store = site->kind != ACCESS_LOAD, .size = site->size, .mask = mask};
-    uint32_t worst;
 
     memcpy(access.addresses, addresses, sizeof access.addresses);
     if (site->space == SPACE_GLOBAL) {
         site->cost_sectors = sector_count(&access);
         site->cost_ideal = ideal_sector_count(&access);
-        worst = (uint32_t)site->cost_sectors;
     } else {
         site->cost = bank_cost(&access, MAX_BANKS, 4);
-        worst = (uint32_t)site->cost.degree * LANES * LANES + (uint32_t)site->cost.wavefronts;
     }
-    if (worst > site->example_cost) {
-        site->example_cost = worst;
-        site->example_mask = mask;
-        memcpy(site->example, addresses, sizeof site->example);
+}
+
+/* Whether a copy reads and writes as the site's last one did, up to shifts by whole lines. */
+static bool copies_the_same(struct site *site, uint32_t mask, const uint64_t *to, const uint64_t *from)
+{
+    enum { LINE = 128 };
+    const int first = __builtin_ctz(mask);
+    const uint32_t phase = (uint32_t)(to[first] % LINE * LINE + from[first] % LINE);
+    bool same = mask == site->mask && phase == site->phase;
+
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        const uint32_t step = (uint32_t)(to[lane] - to[first]), source_step = (uint32_t)(from[lane] - from[first]);
+
+        same = same && site->steps[lane] == step && site->source_steps[lane] == source_step;
+        site->steps[lane] = step;
+        site->source_steps[lane] = source_step;
+    }
+    site->phase = phase;
+    return same;
+}
+
+/* The cost of a copy's store. Past the L1 cache it has no bank conflicts, unless it writes zeros only. */
+static void cost_copy(struct site *site, uint32_t mask, const uint64_t *to, const uint64_t *from,
+                      enum smemkit_copy_path path)
+{
+    struct warp_copy copy = {.past_l1 = path == SMEMKIT_PAST_L1, .size = site->size, .mask = mask};
+    bool reads = false;
+
+    cost_request(site, mask, to);
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+
+        copy.to[lane] = to[lane];
+        copy.from[lane] = from[lane];
+        reads = reads || from[lane];
+    }
+    if (path != SMEMKIT_PAST_L1_OR_ZERO) {
+        const struct copy_cost cost = copy_cost(&copy);
+
+        site->cost.wavefronts = cost.wavefronts;
+        site->cost.degree = cost.degree;
+        site->cost.conflicts = copy.past_l1 ? 0 : cost.wavefronts - site->cost.groups;
+    } else if (reads) {
+        site->cost.degree = 1;
+        site->cost.conflicts = 0;
     }
 }
 
@@ -186,18 +239,51 @@ static void count_lanes(const struct tracer *t, struct site *site, uint32_t mask
     site->lanes += lanes;
 }
 
+static uint64_t address_of(uint64_t tagged)
+{
+    return tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+}
+
+/* Computes what a request costs, unless it is what the site's last one cost. */
+static void update_cost(struct site *site, uint32_t mask, const uint64_t *tagged, unsigned access,
+                        const uint64_t *sources)
+{
+    const bool is_copy = access >= ACCESS_COPY;
+    uint64_t addresses[LANES];
+    uint32_t steps[LANES];
+
+    if (!is_copy && costs_the_same(site, mask, tagged, steps))
+        return;
+    for (int lane = 0; lane < LANES; lane++)
+        addresses[lane] = address_of(tagged[lane]);
+    if (is_copy && copies_the_same(site, mask, addresses, sources))
+        return;
+    if (!is_copy)
+        memcpy(site->steps, steps, sizeof steps);
+    site->mask = mask;
+    group_lanes(site);
+    if (is_copy)
+        cost_copy(site, mask, addresses, sources, (enum smemkit_copy_path)(access - ACCESS_COPY));
+    else
+        cost_request(site, mask, addresses);
+    keep_example(site, mask, addresses);
+}
+
 void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, const uint64_t *tagged,
                    bool unchecked, unsigned warp, unsigned position)
 {
+    uint64_t *sources = &t->sources[warp * LANES];
+
     while (mask) {
         const int first = __builtin_ctz(mask);
         const uint64_t tag = tagged[first] >> ADDRESS_BITS;
         const unsigned size = 1u << (tag & 15), access = tag >> (KIND_SHIFT - ADDRESS_BITS) & 15;
         const unsigned kind = access == ACCESS_ATOMIC_STORE ? ACCESS_ATOMIC
                               : access == ACCESS_READ_ONLY  ? ACCESS_LOAD
+                              : access >= ACCESS_COPY       ? ACCESS_STORE
                                                             : access;
         const unsigned space = (unsigned)(tag >> (SPACE_SHIFT - ADDRESS_BITS));
-        uint32_t others = 0, steps[LANES];
+        uint32_t others = 0;
         uint64_t differ = 0;
         struct site *site;
 
@@ -208,22 +294,19 @@ void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t m
                 if (tagged[__builtin_ctz(rest)] >> ADDRESS_BITS != tag)
                     others |= rest & -rest;
         mask &= ~others;
+        if (access == ACCESS_SOURCE) {
+            for (uint32_t rest = mask; rest; rest &= rest - 1)
+                sources[__builtin_ctz(rest)] = address_of(tagged[__builtin_ctz(rest)]);
+            mask = others;
+            continue;
+        }
         site = find_site(&t->sites, &t->site_capacity, &t->site_count, item, context,
                          (space == SPACE_DYNAMIC ? SPACE_STATIC : space) << 16 | kind << 8 | size);
         if (!site) {
             t->trace->observed.out_of_memory = true;
             return;
         }
-        if (!costs_the_same(site, mask, tagged, steps)) {
-            uint64_t addresses[LANES];
-
-            for (int lane = 0; lane < LANES; lane++)
-                addresses[lane] = tagged[lane] & ((UINT64_C(1) << ADDRESS_BITS) - 1);
-            memcpy(site->steps, steps, sizeof steps);
-            site->mask = mask;
-            group_lanes(site);
-            cost_request(site, mask, addresses);
-        }
+        update_cost(site, mask, tagged, access, sources);
         site->requests++;
         count_lanes(t, site, mask);
         if (space == SPACE_GLOBAL) {

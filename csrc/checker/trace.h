@@ -40,8 +40,18 @@ enum { ITEM_BLOCK, ITEM_ACCESS, ITEM_ENTER, ITEM_LEAVE, ITEM_BITS = 2 };
 
 /* An address in a log: 48 bits of address, the logarithm of the size, the kind of access, the memory space. */
 enum { ADDRESS_BITS = 48, SIZE_SHIFT = 48, KIND_SHIFT = 52, SPACE_SHIFT = 56 };
-/* ACCESS_READ_ONLY: a load of memory that nothing may write in this kernel, ld.global.nc */
-enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC, ACCESS_ATOMIC_STORE, ACCESS_READ_ONLY };
+/* ACCESS_READ_ONLY: a load of memory that nothing may write in this kernel, ld.global.nc. ACCESS_SOURCE is where
+ * the store after it, that of an asynchronous copy, takes its bytes; it is not counted itself. From ACCESS_COPY
+ * on: such stores, by enum smemkit_copy_path. */
+enum access_kind {
+    ACCESS_LOAD,
+    ACCESS_STORE,
+    ACCESS_ATOMIC,
+    ACCESS_ATOMIC_STORE,
+    ACCESS_READ_ONLY,
+    ACCESS_SOURCE,
+    ACCESS_COPY
+};
 enum space { SPACE_STATIC, SPACE_DYNAMIC, SPACE_GLOBAL, SPACE_NONE };
 enum { SPANS = 5, OBJECT_LISTS = 1024 };
 
@@ -69,7 +79,7 @@ struct site {
     uint64_t round, round_lanes;    /* current barrier interval, and its active lanes */
     /* the last request; a request that only differs by a shift costs the same */
     uint32_t mask, phase;
-    uint32_t steps[LANES];
+    uint32_t steps[LANES], source_steps[LANES];
     /* its distinct addresses: the first lane of each, and all its lanes */
     unsigned group_count;
     uint8_t group_lane[LANES];
@@ -250,6 +260,8 @@ struct tracer {
     bool block_poisoned;               /* whether the running block has a poisoned thread */
     unsigned poisoned_barriers;
 
+    uint64_t sources[1024]; /* where the copy that a thread started last reads; 0: nowhere, it writes zeros */
+
     uint64_t round;    /* number of barrier intervals so far */
     uint64_t barriers; /* of whole blocks, that are complete */
     uint64_t random;
@@ -358,7 +370,8 @@ void *smemkit_trace_fill(void *to, int byte, size_t bytes);
 
 /* Checks an asynchronous copy: its source is read now, and `to` must not be accessed before completion. Returns
  * its item. */
-uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read, unsigned bytes, const void *code);
+uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read, unsigned bytes,
+                     enum smemkit_copy_path, const void *code);
 /* bulk.c: as in struct observer */
 struct bulk;
 uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);

@@ -168,8 +168,8 @@ static void issue(struct worker *w, struct copy copy)
     append(w, copy);
 }
 
-void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zeros, const void *code,
-                        const char *file, int line)
+void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zeros, enum smemkit_copy_path path,
+                        const void *code, const char *file, int line)
 {
     struct worker *w = smemkit_worker;
     uint32_t item = 0;
@@ -193,7 +193,7 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
     if (what[0])
         worker_fail(w, KIND_MISALIGNED, what, file, line);
     if (w->tracer)
-        item = smemkit_observer->copy_issued(w, to, from, bytes - zeros, bytes, code);
+        item = smemkit_observer->copy_issued(w, to, from, bytes - zeros, bytes, path, code);
 
     issue(w, (struct copy){.to = to,
                            .from = from,

@@ -79,7 +79,7 @@ struct observer {
      * completes at once rather than at a wait; a thread waits for copies or exits; a copy can be seen by its
      * thread. */
     uint32_t (*copy_issued)(struct worker *, void *to, const void *from, unsigned read, unsigned bytes,
-                            const void *code);
+                            enum smemkit_copy_path path, const void *code);
     bool (*completes_early)(struct worker *);
     void (*copies_awaited)(struct worker *, unsigned thread);
     void (*copy_completed)(struct worker *, unsigned thread, void *to, unsigned bytes, uint32_t item);

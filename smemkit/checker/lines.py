@@ -153,6 +153,8 @@ def _advise_shared(line: LineReport) -> str:
     active, pattern = _active_lanes(line.example), find_pattern(line.example)
     if not active:
         return head + f"lanes of one request need {line.degree} different words of one bank"
+    if not _core.wavefronts(line.example, line.size, True, BANKS, 4)[1] and _TILE_COPY.search(line.text):
+        return head + _SAME_PLACES
     if pattern is None:
         return head + (_advise_two_lanes(line, active) if len(active) == 2 else _advise_scattered_shared(line))
     step, pitch = abs(pattern.stride), abs(pattern.pitch)
@@ -191,6 +193,10 @@ def _advise_shared(line: LineReport) -> str:
     )
 
 
+_SAME_PLACES = (  # of a copy through the L1 cache
+    "the copy has no conflict where it writes, but its lanes read from the same places of several lines of 128 "
+    "bytes, one wavefront each; let neighbouring lanes read neighbouring elements"
+)
 _TILE_COPY = re.compile("matrix|async", re.IGNORECASE)  # instructions whose lanes take rows of a tile
 
 

@@ -368,11 +368,15 @@ _FORMS = {
         ("cvta to space=SPACE u32|u64", "d, a", "$d = @window_of_$space($a)"),
         ("isspacep space=global|shared|shared::cta|local|const", "d, a", "$d = @is_$space($a)"),
         ("isspacep shared::cluster", "d, a", "$d = smemkit_is_cluster_shared(@at_generic($a))"),
-        ("cp async CACHED SHARED global HINT*", "[d:shared], [a], b", "@copy_async<$flag_cg>($d, $a, $b, $b)"),
+        (
+            "cp async CACHED SHARED global HINT*",
+            "[d:shared], [a], b",
+            "@copy_async<$flag_cg, true>($d, $a, $b, $b)",
+        ),
         (
             "cp async CACHED SHARED global HINT*",
             "[d:shared], [a], b, c, e?0",
-            "@copy_async<$flag_cg>($d, $a, $b, $c)",
+            "@copy_async<$flag_cg, __builtin_constant_p($c)>($d, $a, $b, $c)",
         ),
         ("cp async commit_group", "", "smemkit_async_commit()"),
         ("cp async wait_group", "a", "smemkit_async_wait($a)"),

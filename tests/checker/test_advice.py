@@ -251,7 +251,7 @@ __global__ void k(const short *x, int *y)
     for (int i = t; i < 64 * COLUMNS; i += 32) {
         const int row = i FIRST 64, column = i SECOND 64;
         const unsigned to = (unsigned)__cvta_generic_to_shared(&s[row * WIDTH + (SWIZZLE) * 8]);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(&x[i * 8])); // copy
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" :: "r"(to), "l"(&x[i * 8])); // copy
     }
     asm volatile("cp.async.wait_all;");
     __syncwarp();

@@ -11,6 +11,7 @@ from cases import ROOT
 import smemkit
 
 TRUTH = json.loads((ROOT / "tests" / "checker" / "bank_truth.json").read_text())
+COPY_TRUTH = json.loads((ROOT / "tests" / "checker" / "copy_truth.json").read_text())
 
 
 def lanes(stride, count=32, first=0):
@@ -26,6 +27,67 @@ def test_wavefronts_match_hardware_counts(op, size):
     for row in rows:
         access = smemkit.wavefronts(row["addresses"], size, store=op == "store")
         assert (access.wavefronts, access.conflicts) == (row["wavefronts"], row["conflicts"]), row
+
+
+COPY = r"""
+__global__ void k(const char *x, const int *from, const int *to, unsigned active, unsigned read)
+{
+    __shared__ __align__(128) char s[8192];
+    const int lane = threadIdx.x, taken = read >> lane & 1 ? SIZE : 0;
+    const char *line = (const char *)(((unsigned long long)x + 127) / 128 * 128);
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&s[to[lane]]);
+    if (active >> lane & 1)
+        asm volatile("FORM.shared.global [%0], [%1], SIZETAKEN;" ::"r"(at), "l"(line + from[lane]), "r"(taken));
+    asm volatile("cp.async.wait_all;");
+}
+"""
+
+
+FORMS = [("cp.async.ca", 4), ("cp.async.ca", 8), ("cp.async.ca", 16), ("cp.async.cg", 16)]
+FORMS += [("cp.async.cg, src-size", 16)]
+PARTS = 18
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("form", "size"), FORMS)
+@pytest.mark.covering(1, most=9)
+def test_wavefronts_of_copies_match_hardware_counts(form, size, part):
+    truth = [row for row in COPY_TRUTH if (row["form"], row["size"]) == (form, size)]
+    assert len(truth) == 90
+    source = COPY.replace("TAKEN", "" if form == "cp.async.cg" else ", %2").replace("SIZE", str(size))
+    kernel = smemkit.Kernel(source.replace("FORM", form.partition(",")[0]))
+    x = np.zeros(1 << 20, np.int8)
+    for row in truth[part::PARTS]:
+        active = sum(1 << lane for lane, at in enumerate(row["to"]) if at is not None)
+        read = 0xFFFFFFFF - sum(1 << lane for lane in row["zeros"])
+        at = [np.array([offset or 0 for offset in row[key]], np.int32) for key in ("from", "to")]
+        report = smemkit.check(kernel[1, 32], x, *at, active, read)
+        (line,) = (line for line in report.lines if (line.space, line.access) == ("shared", "store"))
+        assert line.wavefronts == row["wavefronts"], row
+        if row["conflicts"] is not None and set(row["zeros"]) in (set(), set(range(32))):
+            assert line.conflicts == row["conflicts"], row
+
+
+def test_copies_of_half_a_line_take_twice_the_wavefronts_without_a_conflict():
+    kernel = smemkit.Kernel(COPY.replace("FORM", "cp.async.cg").replace("SIZETAKEN", "16").replace("SIZE", "16"))
+    x, to = np.zeros(1 << 16, np.int8), np.arange(32, dtype=np.int32) * 16
+
+    def copied(source):
+        report = smemkit.check(kernel[1, 32], x, source.astype(np.int32), to, 0xFFFFFFFF, 0xFFFFFFFF)
+        (line,) = (line for line in report.lines if (line.space, line.access) == ("shared", "store"))
+        return line.wavefronts, line.conflicts, line.degree, line.advice
+
+    assert copied(to) == (4, 0, 1, "")
+    assert copied(to // 64 * 256 + to % 64) == (8, 0, 1, "")
+
+
+def test_advice_for_a_copy_whose_lanes_read_a_column():
+    kernel = smemkit.Kernel(COPY.replace("FORM", "cp.async.ca").replace("SIZETAKEN", "4, %2").replace("SIZE", "4"))
+    to = np.arange(32, dtype=np.int32) * 4
+    report = smemkit.check(kernel[1, 32], np.zeros(1 << 16, np.int8), to * 32, to, 0xFFFFFFFF, 0xFFFFFFFF)
+    (line,) = (line for line in report.lines if (line.space, line.access) == ("shared", "store"))
+    assert (line.wavefronts, line.conflicts, line.degree) == (32, 31, 32)
+    assert "read from the same places of several lines of 128 bytes" in line.advice
 
 
 @pytest.mark.parametrize(

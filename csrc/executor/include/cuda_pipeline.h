@@ -7,10 +7,14 @@
 
 #include "smemkit/async.h"
 
-SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0,
-                                            SMEMKIT_HERE)
+SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, SMEMKIT_HERE)
 {
-    smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)zeros, SMEMKIT_PC, file, line);
+    smemkit_async_copy(to, from, (unsigned)bytes, 0, smemkit::path_of(bytes, false), SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros, SMEMKIT_HERE)
+{
+    smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)zeros, smemkit::path_of(bytes, true), SMEMKIT_PC, file,
+                       line);
 }
 SMEMKIT_INLINE void __pipeline_commit()
 {

@@ -13,7 +13,7 @@ namespace ptx
 {
 
 template <int BYTES>
-static __device__ inline void cp_async_ca(void *shared, const void *global, int taken = BYTES)
+static __device__ inline void cp_async_ca(void *shared, const void *global, int taken)
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what one instruction copies");
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
@@ -21,8 +21,20 @@ static __device__ inline void cp_async_ca(void *shared, const void *global, int 
                  : "memory");
 }
 
+template <int BYTES>
+static __device__ inline void cp_async_ca(void *shared, const void *global)
+{
+    cp_async_ca<BYTES>(shared, global, BYTES);
+}
+
 // 16 bytes, past the L1 cache
-static __device__ inline void cp_async_cg(void *shared, const void *global, int taken = 16)
+static __device__ inline void cp_async_cg(void *shared, const void *global)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global)
+                 : "memory");
+}
+
+static __device__ inline void cp_async_cg(void *shared, const void *global, int taken)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
                  "r"(taken)

@@ -142,7 +142,13 @@ static __global__ void __launch_bounds__(BLOCK, 1)
     multiply<Step, PROMOTE>(
         *(step_ring<Step> *)bytes, p.mapped, a_map, b_map, takes,
         [&](row_buffer &buffer, const float(&sum)[COLUMNS / 2], int matrix, int64_t y, int64_t x) {
-            store_rows<COLUMNS>(buffer, p, HALVES ? HALVES_EXPONENT : BFLOATS_EXPONENT, sum, matrix, y, x);
+            constexpr int STORED = COLUMNS < 128 ? COLUMNS : 128; // at once: a thread can hold so many scales
+            using sums = const float[STORED / 2];
+
+#pragma unroll
+            for (int from = 0; from < COLUMNS; from += STORED)
+                store_rows<STORED>(buffer, p, HALVES ? HALVES_EXPONENT : BFLOATS_EXPONENT, *(sums *)&sum[from / 2],
+                                   matrix, y, x + from);
         });
 }
 

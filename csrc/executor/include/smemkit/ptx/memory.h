@@ -109,15 +109,20 @@ SMEMKIT_INLINE uint32_t ptx_atomic_packed(char *at, uint64_t bits, ptx_order ord
 
 /* ---- asynchronous copies ---- */
 
-/* cp.async: `taken` bytes of `bytes` are copied, the others become zeros */
-template <bool Global>
+/* cp.async: `taken` bytes of `bytes` are copied, the others become zeros. Constant: the compiler knows how many.
+ */
+template <bool Global, bool Constant>
 SMEMKIT_INLINE void ptx_copy_async(char *to, const char *from, uint64_t bytes, uint64_t taken, SMEMKIT_HERE)
 {
     if (Global && bytes != 16)
         smemkit_trap("cp.async.cg of other than 16 bytes", file, line);
     if (taken > bytes)
         smemkit_trap("cp.async with a src-size larger than its cp-size", file, line);
-    smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)(bytes - taken), SMEMKIT_PC, file, line);
+    smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)(bytes - taken),
+                       !Global    ? SMEMKIT_THROUGH_L1
+                       : Constant ? SMEMKIT_PAST_L1
+                                  : SMEMKIT_PAST_L1_OR_ZERO,
+                       SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE void ptx_copy_async_wait_all()
 {
