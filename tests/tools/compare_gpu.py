@@ -696,7 +696,6 @@ FILE_REASONS = {
     "cluster_halo": _REMOTE,
     "split_k": f"nvcc loads what is used twice once; {_REMOTE}",
     "matmul_tiled": "nvcc loads several words of A's row at once",
-    "matmul_ldmatrix_stages": "rows of 64 bytes: a warp copies from eight lines of 128 bytes, one wavefront each",
     "pipeline_ring": "cuda::pipeline keeps other state on a GPU, and cuda::memcpy_async copies other sizes",
 }
 
