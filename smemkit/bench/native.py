@@ -71,6 +71,7 @@ _ARGUMENTS = {
         *(_INT, _INT, _POINTER, _POINTER, _SIZE, _SIZE),
         *(_POINTER, ctypes.POINTER(ctypes.c_size_t), _POINTER),
     ],
+    "launch_empty": [_INT, _INT, ctypes.POINTER(ctypes.c_double)],
 }
 
 
@@ -122,6 +123,13 @@ class Native:
         self.call("cub_reduce", *fixed, None, size, None)
         memory = empty(max(size.value, 1), "uint8", device=self.device.name)
         return lambda stream: self.call("cub_reduce", *fixed, address(memory), size, stream)
+
+    def launch_empty(self, as_graph: bool, count: int) -> float:
+        """The host's seconds for each of `count` launches of an empty kernel on the default stream, which has
+        none under way."""
+        seconds = ctypes.c_double()
+        self.call("launch_empty", as_graph, count, seconds)
+        return seconds.value / count
 
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function of the library; Error if it fails."""

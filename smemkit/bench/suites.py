@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
 from smemkit.bench import by_name, planner
+from smemkit.bench.native import native
 from smemkit.bench.peers import Peer, find_peers
 from smemkit.bench.rows import Problem, Row, dtypes_of, measured
 from smemkit.devices import Device, format_bytes
@@ -442,6 +443,10 @@ class Run:
             yield f"call {op}", partial(self.call_row, row)
         row = Row("call", "reduce", "sum, to a Python float", shape=[16])
         yield "call to float", partial(self.to_float_row, row)
+        if self.device.is_cuda:
+            for way, as_graph in (("launched by cudaLaunchKernel", False), ("launched as a graph", True)):
+                row = Row("call", "launch", f"an empty kernel, {way}", dtype=None)
+                yield f"call launch {way}", partial(self.launch_row, row, as_graph)
 
     def call_row(self, row: Row) -> Row:
         problem = self.problem(row)
@@ -465,6 +470,12 @@ class Run:
         peers = {name: peer.to_float(x) for name, peer in self.peers.items() if self.device.is_cuda}
         timed = self.calls(lambda: float(ops.sum(x)), peers)
         return measured(row, *timed, error=problem.error(np.float32(ops.sum(x)), None))
+
+    def launch_row(self, row: Row, as_graph: bool) -> Row:
+        """What CUDA itself takes for a launch: no call can be faster."""
+        count, launch = 200, native(self.device).launch_empty
+        samples = collect(partial(launch, as_graph, count), None, self.seconds)
+        return measured(row, Benchmark(samples, "host", None, count, self.device.name), {})
 
     def calls(
         self, ours: Callable[[], Any], peers: dict[str, Callable[[], Any] | None], inner: int = 200
