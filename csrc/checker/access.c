@@ -1,6 +1,6 @@
 /* The slow path of the hooks, and the accesses that the dialect makes for a kernel: atomics, fences, copies. */
 #define _GNU_SOURCE
-#include "trace.h"
+#include "shadow.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -287,7 +287,10 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
 {
     const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
     const uint64_t space = smemkit_trace_slow_access(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
+    uint32_t position;
 
+    trace_check_log(t, t->worker->current);
+    position = shadow_position(t, t->worker->current); /* the copy's, whatever it logs */
     if (read & (read - 1))
         read = bytes; /* not a power of two: treated as a full read */
     if (space != SPACE_UNKNOWN) {
@@ -297,7 +300,7 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
     if (read)
         note_access(from, read, ACCESS_LOAD, code);
     trace_check_log(t, t->worker->current);
-    shadow_async(t, t->worker->current, to, bytes, item, false);
+    shadow_async(t, t->worker->current, to, bytes, item, position, false);
     return item;
 }
 

@@ -111,7 +111,7 @@ static void copies_awaited(struct worker *w, unsigned thread)
 
 static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned bytes, uint32_t item)
 {
-    shadow_async(w->tracer, thread, to, bytes, item, true);
+    shadow_async(w->tracer, thread, to, bytes, item, shadow_position(w->tracer, thread), true);
 }
 
 static uint32_t bulk_issued(struct worker *w, const struct bulk *bulk, const void *code)

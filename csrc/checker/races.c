@@ -427,7 +427,8 @@ static void complete_cell(struct tracer *t, struct cell *cell, struct origins *o
     access_cell(t, cell, origins, &now);
 }
 
-void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool completed)
+void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item,
+                  uint32_t position, bool completed)
 {
     const uintptr_t address = (uintptr_t)to;
     const enum space space = address - t->spans[SPACE_STATIC].start < t->spans[SPACE_STATIC].bytes ? SPACE_STATIC
@@ -439,7 +440,7 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
                                .epoch = t->threads[thread].epoch,
                                .item = item,
                                .context = t->context[thread],
-                               .position = position_in_thread(t, trace_position(t, thread)),
+                               .position = position,
                                .kind = ACCESS_STORE,
                                .address = address,
                                .size = bytes,

@@ -486,8 +486,9 @@ void shadow_request(struct tracer *, const struct site *, unsigned warp, const u
 bool shadow_map(struct region *, uintptr_t start, size_t bytes, bool global);
 void shadow_forget(struct region *, uintptr_t start, size_t bytes);
 void shadow_free(struct region *);
-/* An asynchronous copy to shared memory has been issued, or has completed. */
-void shadow_async(struct tracer *, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool completed);
+/* An asynchronous copy to shared memory has been issued, at this shadow_position(), or has completed. */
+void shadow_async(struct tracer *, unsigned thread, const void *to, unsigned bytes, uint32_t item,
+                  uint32_t position, bool completed);
 void shadow_free_all(struct trace *);
 
 /* The fault of this kind at these locations: with count 1 a new one, to be filled in; NULL if there are too many.
