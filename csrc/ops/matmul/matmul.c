@@ -195,7 +195,7 @@ static int parts_per_element(const struct call *call)
  * does not depend on the parts, because no part divides k. */
 static void partition_matmul(struct call *call, int batches)
 {
-    enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
+    enum { ROWS = 32, MANY_ROWS = 256, ENOUGH_ROWS = 512, DEPTH = 3 };
     const struct layout *a = &call->in_view[0], *b = &call->in_view[1], *out_view = &call->out_view;
     const npy_intp m = out_view->shape[batches], n = out_view->shape[batches + 1], k = a->shape[a->ndim - 1];
     const npy_intp element = dtype_bytes(call->dtype[0]), out_element = dtype_bytes(call->result);
@@ -208,6 +208,9 @@ static void partition_matmul(struct call *call, int batches)
     struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
     npy_intp rows = choose_part_step(part, k * element > n * out_element ? k * element : n * out_element,
                                      in_parts ? MANY_ROWS : ROWS);
+
+    if (in_parts && rows < ENOUGH_ROWS && m >= 8 * ENOUGH_ROWS) /* each part splits the columns of b again */
+        rows = ENOUGH_ROWS;
 
     call->independent_parts = true;
     *inner =
@@ -274,6 +277,7 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
     size.batches = call->out.size / (size.m * size.n);
     size.of_bytes = call->in[0].dtype == call->in[1].dtype && call->in[0].dtype & (INT8 | UINT8) &&
                     call->result & (INT32 | UINT32);
+    size.on_device = call_part_bytes(call, 1) == NPY_MAX_INTP;
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
     if (call->kernel.automatic) {
         choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
