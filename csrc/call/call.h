@@ -65,8 +65,10 @@ typedef bool (*call_launcher)(struct part *, void *context);
 
 bool call_has_host_operands(const struct call *call);
 
-/* The bytes per part of an operation's largest array; unlimited if the call has no host arrays. */
-npy_intp call_part_bytes(const struct call *, npy_intp bytes);
+/* The bytes per part of an operation's largest array, which has `bytes`: at least `least`, on a GPU; unlimited if
+ * the call has no host arrays. */
+enum { LEAST_PART_BYTES = 1 << 20 };
+npy_intp call_part_bytes(const struct call *, npy_intp bytes, npy_intp least);
 size_t call_available_bytes(const struct call *,
                             size_t enough); /* see device_type.available_bytes; with the GIL */
 

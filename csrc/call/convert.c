@@ -33,7 +33,8 @@ PyObject *call_run_convert(const struct module_state *state, struct call *call, 
     struct operand *in = &call->in[0];
 
     if (call->out.size) {
-        npy_intp bytes = call->out.size * dtype_bytes(in->dtype), part = call_part_bytes(call, bytes);
+        npy_intp bytes = call->out.size * dtype_bytes(in->dtype),
+                 part = call_part_bytes(call, bytes, LEAST_PART_BYTES);
 
         merge_views(call);
         call->native_layout = true;

@@ -49,16 +49,15 @@ PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
     return PyLong_FromLongLong(atomic_exchange(&part_bytes_override, override));
 }
 
-npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
+npy_intp call_part_bytes(const struct call *call, npy_intp bytes, npy_intp least)
 {
-    const npy_intp override = (npy_intp)atomic_load(&part_bytes_override), min_bytes = 1 << 20,
-                   max_bytes = 1 << 25;
+    const npy_intp override = (npy_intp)atomic_load(&part_bytes_override), most = 1 << 25;
 
     if (!has_host_array(call) || (!override && device_is_host(call->device)))
         return NPY_MAX_INTP;
     if (override)
         return override < 0 ? -override : override;
-    return bytes / 8 < min_bytes ? min_bytes : bytes / 8 > max_bytes ? max_bytes : bytes / 8;
+    return bytes / 8 < least ? least : bytes / 8 > most ? most : bytes / 8;
 }
 
 bool is_partitioned(const struct partition *partition)

@@ -885,6 +885,7 @@ def test_a_graph_among_calls_that_are_not_captured(device):
 
 @on_gpu
 @each_capture
+@pytest.mark.alone
 def test_array_may_be_freed_during_capture(device, capture):
     """Its memory is returned after the capture ends, so that the device does not run out of memory."""
     work, freed = Work(device), {}
@@ -911,6 +912,7 @@ def test_array_may_be_freed_during_capture(device, capture):
 
 @on_gpu
 @each_capture
+@pytest.mark.alone
 def test_captures_do_not_leak(device, capture):
     work = Work(device)
     work()

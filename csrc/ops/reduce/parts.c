@@ -16,7 +16,7 @@ void partition_reduce(struct call *call, struct reduction *reduction)
     struct extent *extent = &reduction->extent;
     const struct layout *in_view = &call->in_view[0];
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
-    const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
+    const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes, LEAST_PART_BYTES);
     const struct reduce_work *work = &reduction->args.work;
     const npy_intp block = work->splits > 1 ? work->chunk : 0;
     const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;

@@ -108,7 +108,8 @@ void partition_transpose(struct call *call)
     const struct layout *out_view = &call->out_view;
     const int last = out_view->ndim - 1;
     const npy_intp element = dtype_bytes(call->in[0].dtype), bytes = call->in[0].size * element;
-    const npy_intp part = call_part_bytes(call, bytes), columns = last > 0 ? out_view->shape[last - 1] : 1;
+    const npy_intp part = call_part_bytes(call, bytes, LEAST_PART_BYTES),
+                   columns = last > 0 ? out_view->shape[last - 1] : 1;
     const npy_intp rows = last > 0 ? out_view->shape[last] : 1, matrix = rows * columns * element;
     struct partition *partitions = call->partitions;
 
