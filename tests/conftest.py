@@ -47,8 +47,8 @@ def kept():
 
 @pytest.fixture(autouse=True)
 def turn(request, tmp_path_factory):
-    """Tests marked `alone` fill the memory of a GPU or of the host, or measure what is free: where several processes
-    run tests of a GPU (`pytest -m gpu --dist load`), no other one runs meanwhile."""
+    """Tests marked `alone` fill the memory of a GPU or of the host, or measure it: where several processes run
+    tests of a GPU (`pytest -m gpu --dist load`), no other one runs meanwhile."""
     if not request.node.get_closest_marker("gpu"):
         yield
         return
