@@ -1,5 +1,6 @@
 """Every kernel of matmul: exact on small integers, within k·eps on random numbers, on all shapes."""
 
+import math
 from itertools import cycle
 from itertools import product as product_of
 
@@ -406,23 +407,25 @@ SCHEDULES = ("serial", "lockstep", "random")
 
 
 def checked_cases():
-    """Yields (name, dtype, m, k, n, order, schedule) of each call that the checker runs; by default each call of
-    CHECKED under one schedule."""
+    """Yields (name, dtype, m, k, n, order, schedule) of each call that the checker runs: the least product of a
+    kernel under every schedule, the others under one each. By default each call of CHECKED, under one schedule."""
     kernels = [(name, usual_dtype(name)) for name in sorted({*BLOCK_KERNELS, *PRODUCTION})]
     quick = number = 0
     for name, dtype in [*kernels, ("mma_large", "float64"), ("mma_small", "float64")]:
         orders = ["C", "F"] if name in PRODUCTION else ["C"]
         orders += ["CF", "FC"] if name.startswith("dmma_") else []  # each pair has loads of its own
+        least = min(checked_shapes(name), key=math.prod)
         for shape, order in product_of(checked_shapes(name), orders):
             is_quick = order == "C" and shape in CHECKED.get(name, ())
             quick += is_quick
             number += 1
             for i, schedule in enumerate(SCHEDULES):
-                if order != "C" and i != number % len(SCHEDULES):
-                    continue  # these: under one schedule each
+                quick_now = is_quick and i == quick % len(SCHEDULES)
+                every = order == "C" and shape == least
+                if not (quick_now or every or (not is_quick and i == number % len(SCHEDULES))):
+                    continue
                 case = (name, dtype, *shape, order, schedule)
-                marks = () if is_quick and i == quick % len(SCHEDULES) else pytest.mark.slow
-                yield pytest.param(case, marks=marks, id="-".join(map(str, case)))
+                yield pytest.param(case, marks=() if quick_now else pytest.mark.slow, id="-".join(map(str, case)))
 
 
 @pytest.mark.parametrize("case", [*checked_cases()])
@@ -571,13 +574,19 @@ LAYOUT_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "complex64", "complex128", "bool"])
-@pytest.mark.parametrize("name", PRODUCTION)
-@pytest.mark.covering(1, most=4)
+def layout_cases():
+    """(name, dtype) of the production kernels: dtypes of each kind, or the kernel's usual one."""
+    for name in PRODUCTION:
+        dtypes = next(row for row in smemkit.kernels("matmul") if row.name == name).dtypes
+        kinds = ["float32", "float64", "float16", "int8", "complex64", "complex128", "bool"]
+        marks = () if name in ("simt", "tiny", "matvec", "mma_small") else pytest.mark.slow
+        for dtype in [dtype for dtype in kinds if dtype in dtypes] or [usual_dtype(name)]:
+            yield pytest.param(name, dtype, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*layout_cases()])
+@pytest.mark.covering(1, most=3)
 def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
-    row = next(row for row in smemkit.kernels("matmul") if row.name == name)
-    if dtype not in row.dtypes:
-        dtype = usual_dtype(name)
     for (a_layout, b_layout), (m, k, n) in zip(product_of(LAYOUTS, LAYOUTS), cycle(LAYOUT_SHAPES), strict=False):
         a, b = integers((2, m, k), dtype), integers((2, k, n), dtype, seed=1)
         x, y = LAYOUTS[a_layout](a), LAYOUTS[b_layout](b)
