@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import cycle, starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -31,6 +31,7 @@ from smemkit.measure.sampling import collect
 from smemkit.measure.timing import timed
 from smemkit.table.kernel_table import KernelInfo, kernels
 
+Sample = TypeVar("Sample")
 Case = tuple[str, Callable[[], Row | list[Row]]]  # a label for the progress bar, and what measures the row or rows
 
 SIZES = {
@@ -474,19 +475,15 @@ class Run:
     def launch_row(self, row: Row, as_graph: bool) -> Row:
         """What CUDA itself takes for a launch: no call can be faster."""
         count, launch = 200, native(self.device).launch_empty
-        samples = collect(partial(launch, as_graph, count), None, self.seconds)
+        samples = self.on_each_core(partial(launch, as_graph, count), self.seconds)
         return measured(row, Benchmark(samples, "host", None, count, self.device.name), {})
 
     def calls(
         self, ours: Callable[[], Any], peers: dict[str, Callable[[], Any] | None], inner: int = 200
     ) -> tuple[Benchmark, dict[str, Benchmark]]:
         """The host's time per call, over `inner` calls; the device is synchronised between samples. smemkit and
-        the peers are measured alternately, each round on the next of the process's cores, because a core that is
-        shared with another process may be 1.5 times slower for seconds or minutes."""
+        the peers are measured alternately."""
         device, measured_calls = self.device.name, {"ours": ours} | {name: c for name, c in peers.items() if c}
-        pins = self.device.is_cuda and hasattr(os, "sched_setaffinity")  # the CPU device needs all cores
-        cores = os.sched_getaffinity(0) if pins else set()
-        next_core = cycle(sorted(cores))
 
         def sample(call: Callable[[], Any]) -> float:
             for _ in range(inner // 10):  # warms up the core's caches
@@ -498,23 +495,34 @@ class Run:
             _core.synchronize(device)
             return seconds / inner
 
-        def round_of_samples() -> list[float]:
-            if pins:
-                os.sched_setaffinity(0, {next(next_core)})
-            return [sample(call) for call in measured_calls.values()]
-
         for call in measured_calls.values():  # the first call starts threads, which may use all cores
             call()
+        rounds = self.on_each_core(
+            lambda: [sample(call) for call in measured_calls.values()], len(measured_calls) * self.seconds
+        )
+        timed = {
+            name: Benchmark(own, "host", None, inner, device)
+            for name, own in zip(measured_calls, zip(*rounds, strict=True), strict=True)
+        }
+        return timed.pop("ours"), timed
+
+    def on_each_core(self, sample: Callable[[], Sample], seconds: float) -> tuple[Sample, ...]:
+        """Collects samples, each on the next of the process's cores, because a core that is shared with another
+        process may be 1.5 times slower for seconds or minutes."""
+        pins = self.device.is_cuda and hasattr(os, "sched_setaffinity")  # the CPU device needs all cores
+        cores = os.sched_getaffinity(0) if pins else set()
+        next_core = cycle(sorted(cores))
+
+        def on_next_core() -> Sample:
+            if pins:
+                os.sched_setaffinity(0, {next(next_core)})
+            return sample()
+
         try:
-            samples = zip(*collect(round_of_samples, None, len(measured_calls) * self.seconds), strict=True)
+            return collect(on_next_core, None, seconds)
         finally:
             if pins:
                 os.sched_setaffinity(0, cores)
-        timed = {
-            name: Benchmark(own, "host", None, inner, device)
-            for name, own in zip(measured_calls, samples, strict=True)
-        }
-        return timed.pop("ours"), timed
 
     def executor(self) -> Iterator[Case]:
         """The CPU device, compared with plain C on one core, the kernel `sequential`."""
