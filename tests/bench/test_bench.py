@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import asdict, replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -395,15 +396,23 @@ def test_fill_memory_leaves_the_requested_bytes(run, monkeypatch):
     assert run.device.free_bytes == 8 << 30
 
 
-def test_calls(run):
+@pytest.fixture
+def launches(monkeypatch):
+    """CUDA's own launches take a microsecond as a graph, and two otherwise."""
+    fake = SimpleNamespace(launch_empty=lambda as_graph, count: 1e-6 if as_graph else 2e-6)
+    monkeypatch.setattr(suites, "native", lambda device: fake)
+
+
+def test_calls(run, launches):
     rows = measure_rows(run, "call")
-    assert [row.op for row in rows] == ["matmul", "reduce", "transpose", "reduce"]
-    assert all(set(row.peers) == {"torch"} for row in rows)
-    assert rows[-1].case == "sum, to a Python float"
+    assert [row.op for row in rows] == ["matmul", "reduce", "transpose", "reduce", "launch", "launch"]
+    assert all(set(row.peers) == ({"torch"} if row.op != "launch" else set()) for row in rows)
+    assert rows[3].case == "sum, to a Python float"
+    assert [round(row.us, 3) for row in rows[4:]] == [2, 1]
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no sched_setaffinity")
-def test_calls_are_measured_on_every_core(run, monkeypatch):
+def test_calls_are_measured_on_every_core(run, launches, monkeypatch):
     cores, set_affinity, seen = os.sched_getaffinity(0), os.sched_setaffinity, []
     if len(cores) == 1:
         pytest.skip("there is only one core")
@@ -416,7 +425,7 @@ def test_calls_are_measured_on_every_core(run, monkeypatch):
     run.measure(["call"])
     visited = seen[: seen.index(cores)]
     assert visited == [{core} for core in sorted(cores) * len(visited)][: len(visited)]
-    assert seen.count(cores) == 4 and seen[-1] == os.sched_getaffinity(0) == cores
+    assert seen.count(cores) == 6 and seen[-1] == os.sched_getaffinity(0) == cores
 
 
 def test_wrong_peer_is_skipped_and_reported(run, monkeypatch):
