@@ -122,14 +122,14 @@ def table(suite: str, rows: list[Row]) -> Table:
 def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
     """The README's tables, in Markdown, from a reference file's content. `others`: the contents of further files,
     which may have newer rows of the same GPU's ladders."""
-    environment, rows = report["environment"], report["rows"]
+    environment = report["environment"]
     same = [report, *(other for other in others if other["environment"]["gpu"] == environment["gpu"])]
     days = sorted({other["environment"]["date"][:10] for other in same})
     runs = f"{days[0]} to {days[-1]}, each row from one run" if len(days) > 1 else f"{days[0]}, one run"
     when = f"{runs} of `python -m smemkit bench`"
     lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", ""]
     lines += ladders(same)
-    return "\n".join([*lines, *host_table(rows), *products([report, *others])]) + "\n"
+    return "\n".join([*lines, *host_tables([report, *others]), *products([report, *others])]) + "\n"
 
 
 def peers_of(rows: list[dict[str, Any]]) -> list[str]:
@@ -218,15 +218,34 @@ def faster(records: Records, kernel: str) -> str:
     return f" ({options}: {format_number(row['value'])})"
 
 
-def host_table(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of times by the host's clock; empty without such rows."""
-    shown = [(label, row) for row in rows if (label := host_label(row))]
+HOST_SUITES = {
+    "transfer": "copies",
+    "end_to_end": "NumPy in and NumPy out",
+    "call": "what a call costs on device arrays",
+}
+
+
+def host_tables(reports: list[dict[str, Any]]) -> list[str]:
+    """The tables of times by the host's clock: of each suite from the newest run that has it."""
+    runs: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by the report's identity: itself, and its suites
+    for suite in HOST_SUITES:
+        found = [report for report in reports if any(row["suite"] == suite for row in report["rows"])]
+        if found:
+            run = max(found, key=lambda report: report["environment"]["date"])
+            runs.setdefault(id(run), (run, []))[1].append(suite)
+    return [line for run, suites in runs.values() for line in host_table(run, suites)]
+
+
+def host_table(report: dict[str, Any], suites: list[str]) -> list[str]:
+    """The table of some suites of a run; empty without rows for it."""
+    shown = [(label, row) for row in report["rows"] if row["suite"] in suites and (label := host_label(row))]
     if not shown:
         return []
-    peers = peers_of([row for _, row in shown])
+    environment, peers = report["environment"], peers_of([row for _, row in shown])
     lines = [
         "",
-        "By the host's clock, NumPy in and NumPy out, and what a call costs on device arrays:",
+        f"By the host's clock on an {environment['gpu']}, {environment['date'][:10]}: "
+        f"{'; '.join(HOST_SUITES[suite] for suite in suites)}:",
         "",
         f"| | smemkit | {' | '.join(NAMES[peer] for peer in peers)} | speed-up |",
         "|---|---|" + "---|" * len(peers) + "---|",
@@ -252,6 +271,8 @@ def host_label(row: dict[str, Any]) -> str | None:
         return case if case.endswith("512 MiB") else None
     if suite == "end_to_end":
         return case if case.startswith(op) or op == "reduce" else f"{op} {case}"
+    if op == "launch":
+        return case
     if suite == "call":
         call = case if case.startswith("sum") else "sum" if op == "reduce" else f"{op}, 16 × 16"
         return f"a call of {call}"

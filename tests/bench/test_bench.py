@@ -396,6 +396,25 @@ def test_fill_memory_leaves_the_requested_bytes(run, monkeypatch):
     assert run.device.free_bytes == 8 << 30
 
 
+def test_host_tables_are_of_the_newest_run_of_each_suite():
+    def run(gpu, date, *suites):
+        rows = [asdict(suites_row(suite)) for suite in suites]
+        return {"environment": {"gpu": gpu, "date": f"{date}T00:00:00"}, "rows": rows}
+
+    def suites_row(suite):
+        return suites.Row(suite, "reduce", "sum of 512 MiB", us=10.0, unit="GB/s", value=1.0)
+
+    old, new = run("A", "2026-01-01", "transfer", "end_to_end", "call"), run("B", "2026-02-02", "end_to_end")
+    lines = [line for line in report.host_tables([old, new]) if line.startswith(("By", "| a", "| s"))]
+    assert lines == [
+        "By the host's clock on an A, 2026-01-01: copies; what a call costs on device arrays:",
+        "| sum of 512 MiB | 1.00 GB/s |  |  |",
+        "| a call of sum of 512 MiB | 10.0 µs |  |  |",
+        "By the host's clock on an B, 2026-02-02: NumPy in and NumPy out:",
+        "| sum of 512 MiB | 10.0 µs |  |  |",
+    ]
+
+
 @pytest.fixture
 def launches(monkeypatch):
     """CUDA's own launches take a microsecond as a graph, and two otherwise."""
