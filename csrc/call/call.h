@@ -69,6 +69,8 @@ bool call_has_host_operands(const struct call *call);
  * the call has no host arrays. */
 enum { LEAST_PART_BYTES = 1 << 20 };
 npy_intp call_part_bytes(const struct call *, npy_intp bytes, npy_intp least);
+/* What a test has set instead of a number of bytes, or `usual`. */
+npy_intp call_test_bytes(npy_intp usual);
 size_t call_available_bytes(const struct call *,
                             size_t enough); /* see device_type.available_bytes; with the GIL */
 

@@ -49,6 +49,13 @@ PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
     return PyLong_FromLongLong(atomic_exchange(&part_bytes_override, override));
 }
 
+npy_intp call_test_bytes(npy_intp usual)
+{
+    const npy_intp override = (npy_intp)atomic_load(&part_bytes_override);
+
+    return override > 0 ? override : usual;
+}
+
 npy_intp call_part_bytes(const struct call *call, npy_intp bytes, npy_intp least)
 {
     const npy_intp override = (npy_intp)atomic_load(&part_bytes_override), most = 1 << 25;

@@ -272,8 +272,11 @@ void smemkit_checked_access(const volatile void *memory, unsigned bytes, int how
     note_access(memory, bytes, kinds[how], code);
 }
 
-/* Counts an access of a copy. `before`: how far in front of the copy's call, and within it, so that no other
- * access is merged with it. */
+/* What a log has room for; a wild pointer may have more bits. */
+static const uintptr_t MAX_ADDRESS = ((uintptr_t)1 << ADDRESS_BITS) - 1;
+
+/* Counts an access of a copy. Its item is `before` bytes less than the copy's, which is still inside the call
+ * instruction, so that no other access has it. */
 static void count_copy(struct tracer *t, uint32_t item, unsigned before, uintptr_t address, uint64_t space,
                        unsigned bytes, unsigned kind)
 {
@@ -294,7 +297,7 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
     if (read & (read - 1))
         read = bytes; /* not a power of two: treated as a full read */
     if (space != SPACE_UNKNOWN) {
-        count_copy(t, item, 2, read ? (uintptr_t)from : 0, space, bytes, ACCESS_SOURCE);
+        count_copy(t, item, 2, read ? (uintptr_t)from & MAX_ADDRESS : 0, space, bytes, ACCESS_SOURCE);
         count_copy(t, item, 1, (uintptr_t)to, space, bytes, ACCESS_COPY + (unsigned)path);
     }
     if (read)

@@ -36,14 +36,16 @@ struct warp_copy {
     uint64_t from[LANES], to[LANES]; /* in bytes; from 0: a lane that reads nothing and writes zeros */
 };
 
-/* What a copy's writes to shared memory cost. Found by Nsight Compute's counters for 1,000 copies
- * (tests/copy_truth.json):
+/* What a copy's writes to shared memory cost: found with Nsight Compute's counters of 1,400 copies, of which
+ * tests/checker/copy_truth.json has 450.
  *
- * - Through the L1 cache, the lanes of 128 bytes are served together. Two of them collide if they read from the
- * same place of a line of 128 bytes, or write to the same banks: the most lanes that collide with one, and it,
- * take a wavefront each.
- * - Past it, a wavefront moves sectors of 32 bytes of one line to one row of 128 bytes of shared memory. All of
- * them have the same halves, which go to the same halves, and keep their order up to rotation, or reverse it. */
+ * - Through the L1 cache, the lanes of 128 bytes are served together. Two of them collide if they write to the
+ * same banks, or read from the same place of a line of 128 bytes, even from the same address. A lane and those
+ * that collide with it take a wavefront each; the lane with the most counts.
+ * - Past it, a wavefront moves sectors of 32 bytes from one line to one row of 128 bytes of shared memory. It
+ * moves whole sectors, sectors whose halves are exchanged, or the same half of each to the same half. The sectors
+ * may be rotated, or in reverse order, but not mixed. (Where one source goes to several places this is only near.)
+ */
 struct copy_cost {
     int wavefronts;
     int degree; /* the most wavefronts of one group of lanes, through the L1 cache */

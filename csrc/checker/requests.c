@@ -178,16 +178,19 @@ static void cost_request(struct site *site, uint32_t mask, const uint64_t *addre
 }
 
 /* Whether a copy reads and writes as the site's last one did, up to shifts by whole lines. */
-static bool copies_the_same(struct site *site, uint32_t mask, const uint64_t *to, const uint64_t *from)
+static bool copies_the_same(struct site *site, uint32_t mask, const uint64_t *to, const uint64_t *from,
+                            enum smemkit_copy_path path)
 {
-    enum { LINE = 128 };
+    enum { LINE = 128, PATHS = 4 };
     const int first = __builtin_ctz(mask);
-    const uint32_t phase = (uint32_t)(to[first] % LINE * LINE + from[first] % LINE);
+    const uint32_t phase = (uint32_t)((to[first] % LINE * LINE + from[first] % LINE) * PATHS + path);
     bool same = mask == site->mask && phase == site->phase;
 
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
-        const uint32_t step = (uint32_t)(to[lane] - to[first]), source_step = (uint32_t)(from[lane] - from[first]);
+        const uint32_t step = (uint32_t)(to[lane] - to[first]);
+        /* addresses are multiples of 4, so that a bit is free for whether the lane reads */
+        const uint32_t source_step = (uint32_t)(from[lane] - from[first]) | (from[lane] != 0);
 
         same = same && site->steps[lane] == step && site->source_steps[lane] == source_step;
         site->steps[lane] = step;
@@ -249,6 +252,7 @@ static void update_cost(struct site *site, uint32_t mask, const uint64_t *tagged
                         const uint64_t *sources)
 {
     const bool is_copy = access >= ACCESS_COPY;
+    const enum smemkit_copy_path path = (enum smemkit_copy_path)(is_copy ? access - ACCESS_COPY : 0);
     uint64_t addresses[LANES];
     uint32_t steps[LANES];
 
@@ -256,14 +260,14 @@ static void update_cost(struct site *site, uint32_t mask, const uint64_t *tagged
         return;
     for (int lane = 0; lane < LANES; lane++)
         addresses[lane] = address_of(tagged[lane]);
-    if (is_copy && copies_the_same(site, mask, addresses, sources))
+    if (is_copy && copies_the_same(site, mask, addresses, sources, path))
         return;
     if (!is_copy)
         memcpy(site->steps, steps, sizeof steps);
     site->mask = mask;
     group_lanes(site);
     if (is_copy)
-        cost_copy(site, mask, addresses, sources, (enum smemkit_copy_path)(access - ACCESS_COPY));
+        cost_copy(site, mask, addresses, sources, path);
     else
         cost_request(site, mask, addresses);
     keep_example(site, mask, addresses);

@@ -116,8 +116,8 @@ void smemkit_tick(int changed);
 long long smemkit_clock64(void);
 clock_t smemkit_clock(void);
 
-/* The way of a copy: through the L1 cache (cp.async.ca), past it (.cg), or past it with a number of bytes that the
- * compiler does not know, so that they may be zeros. */
+/* The path of a copy: through the L1 cache (cp.async.ca), past it (.cg), or past it with a number of bytes that
+ * the compiler does not know, so that they may be zeros. */
 enum smemkit_copy_path { SMEMKIT_THROUGH_L1, SMEMKIT_PAST_L1, SMEMKIT_PAST_L1_OR_ZERO };
 
 /* cp.async: copies 4, 8 or 16 bytes for the calling thread; the last `zeros` bytes are filled with zeros. The

@@ -142,35 +142,44 @@ extern "C" int launch_empty(int as_graph, int count, double *seconds)
     arguments values = {};
     void *addresses[] = {&values};
     cudaKernelNodeParams kernel = {};
-    cudaGraph_t graph;
+    cudaGraph_t graph = nullptr;
     cudaGraphNode_t node;
-    cudaGraphExec_t made;
+    cudaGraphExec_t made = nullptr;
 
     kernel.func = (void *)empty_kernel;
     kernel.gridDim = 1;
     kernel.blockDim = 32;
     kernel.kernelParams = addresses;
-    cudaGraphCreate(&graph, 0);
-    cudaGraphAddKernelNode(&node, graph, nullptr, 0, &kernel);
-    cudaGraphInstantiate(&made, graph, 0);
+    if (cudaError_t error = cudaGraphCreate(&graph, 0))
+        return error;
 
     const auto launch = [&](int times) {
-        for (int i = 0; i < times; i++)
-            if (as_graph)
-                cudaGraphLaunch(made, nullptr);
-            else
-                cudaLaunchKernel(kernel.func, kernel.gridDim, kernel.blockDim, addresses, 0, nullptr);
-    };
+        cudaError_t error = cudaSuccess;
 
-    launch(count / 10); // the first ones take longer
-    cudaDeviceSynchronize();
+        for (int i = 0; i < times && !error; i++)
+            error = as_graph
+                        ? cudaGraphLaunch(made, nullptr)
+                        : cudaLaunchKernel(kernel.func, kernel.gridDim, kernel.blockDim, addresses, 0, nullptr);
+        return error;
+    };
+    cudaError_t error = cudaGraphAddKernelNode(&node, graph, nullptr, 0, &kernel);
+
+    if (!error)
+        error = cudaGraphInstantiate(&made, graph, 0);
+    if (!error)
+        error = launch(count / 10); // the first ones take longer
+    if (!error)
+        error = cudaDeviceSynchronize();
 
     const auto start = std::chrono::steady_clock::now();
 
-    launch(count);
+    if (!error)
+        error = launch(count);
     *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    cudaDeviceSynchronize();
-    cudaGraphExecDestroy(made);
+    if (!error)
+        error = cudaDeviceSynchronize();
+    if (made)
+        cudaGraphExecDestroy(made);
     cudaGraphDestroy(graph);
-    return cudaGetLastError();
+    return error;
 }

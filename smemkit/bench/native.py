@@ -125,8 +125,8 @@ class Native:
         return lambda stream: self.call("cub_reduce", *fixed, address(memory), size, stream)
 
     def launch_empty(self, as_graph: bool, count: int) -> float:
-        """The host's seconds for each of `count` launches of an empty kernel on the default stream, which has
-        none under way."""
+        """The host's seconds for each of `count` launches of an empty kernel on the default stream, which must be
+        idle."""
         seconds = ctypes.c_double()
         self.call("launch_empty", as_graph, count, seconds)
         return seconds.value / count

@@ -444,7 +444,7 @@ class Run:
             yield f"call {op}", partial(self.call_row, row)
         row = Row("call", "reduce", "sum, to a Python float", shape=[16])
         yield "call to float", partial(self.to_float_row, row)
-        if self.device.is_cuda:
+        if "cublas" in self.peers:  # there is nvcc
             for way, as_graph in (("launched by cudaLaunchKernel", False), ("launched as a graph", True)):
                 row = Row("call", "launch", f"an empty kernel, {way}", dtype=None)
                 yield f"call launch {way}", partial(self.launch_row, row, as_graph)
@@ -473,7 +473,7 @@ class Run:
         return measured(row, *timed, error=problem.error(np.float32(ops.sum(x)), None))
 
     def launch_row(self, row: Row, as_graph: bool) -> Row:
-        """What CUDA itself takes for a launch: no call can be faster."""
+        """What CUDA itself takes for the launch of a kernel that does nothing."""
         count, launch = 200, native(self.device).launch_empty
         samples = self.on_each_core(partial(launch, as_graph, count), self.seconds)
         return measured(row, Benchmark(samples, "host", None, count, self.device.name), {})

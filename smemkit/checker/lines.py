@@ -153,7 +153,8 @@ def _advise_shared(line: LineReport) -> str:
     active, pattern = _active_lanes(line.example), find_pattern(line.example)
     if not active:
         return head + f"lanes of one request need {line.degree} different words of one bank"
-    if not _core.wavefronts(line.example, line.size, True, BANKS, 4)[1] and _TILE_COPY.search(line.text):
+    is_copy = line.access == "store" and _COPY.search(line.text)
+    if is_copy and not _core.wavefronts(line.example, line.size, True, BANKS, 4)[1]:
         return head + _SAME_PLACES
     if pattern is None:
         return head + (_advise_two_lanes(line, active) if len(active) == 2 else _advise_scattered_shared(line))
@@ -194,9 +195,10 @@ def _advise_shared(line: LineReport) -> str:
 
 
 _SAME_PLACES = (  # of a copy through the L1 cache
-    "the copy has no conflict where it writes, but its lanes read from the same places of several lines of 128 "
-    "bytes, one wavefront each; let neighbouring lanes read neighbouring elements"
+    "the copy has no conflict where it writes, but its lanes read from the same place of a line of 128 bytes, or "
+    "even from the same address, one wavefront each; let neighbouring lanes read neighbouring elements"
 )
+_COPY = re.compile("async", re.IGNORECASE)
 _TILE_COPY = re.compile("matrix|async", re.IGNORECASE)  # instructions whose lanes take rows of a tile
 
 

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cases import ROOT
+from tiers import times
 
 import smemkit
 
@@ -45,19 +46,16 @@ __global__ void k(const char *x, const int *from, const int *to, unsigned active
 
 FORMS = [("cp.async.ca", 4), ("cp.async.ca", 8), ("cp.async.ca", 16), ("cp.async.cg", 16)]
 FORMS += [("cp.async.cg, src-size", 16)]
-PARTS = 18
 
 
-@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("form", "size"), FORMS)
-@pytest.mark.covering(1, most=9)
-def test_wavefronts_of_copies_match_hardware_counts(form, size, part):
+def test_wavefronts_of_copies_match_hardware_counts(form, size):
     truth = [row for row in COPY_TRUTH if (row["form"], row["size"]) == (form, size)]
     assert len(truth) == 90
     source = COPY.replace("TAKEN", "" if form == "cp.async.cg" else ", %2").replace("SIZE", str(size))
     kernel = smemkit.Kernel(source.replace("FORM", form.partition(",")[0]))
     x = np.zeros(1 << 20, np.int8)
-    for row in truth[part::PARTS]:
+    for row in truth[:: times(1, 18)]:
         active = sum(1 << lane for lane, at in enumerate(row["to"]) if at is not None)
         read = 0xFFFFFFFF - sum(1 << lane for lane in row["zeros"])
         at = [np.array([offset or 0 for offset in row[key]], np.int32) for key in ("from", "to")]
@@ -87,7 +85,57 @@ def test_advice_for_a_copy_whose_lanes_read_a_column():
     report = smemkit.check(kernel[1, 32], np.zeros(1 << 16, np.int8), to * 32, to, 0xFFFFFFFF, 0xFFFFFFFF)
     (line,) = (line for line in report.lines if (line.space, line.access) == ("shared", "store"))
     assert (line.wavefronts, line.conflicts, line.degree) == (32, 31, 32)
-    assert "read from the same places of several lines of 128 bytes" in line.advice
+    assert "read from the same place of a line of 128 bytes" in line.advice
+
+
+LOOP = r"""
+#include <cuda_pipeline.h>
+__global__ void k(const int *x, int first, int last)
+{
+    __shared__ __align__(128) int s[32];
+    for (int i = first; i < last; i++) {
+        const int taken = i % 2 ? 4 : 0; // zeros, then one element to all lanes
+        const unsigned at = (unsigned)__cvta_generic_to_shared(&s[threadIdx.x]);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(x), "r"(taken));
+        asm volatile("cp.async.wait_all;");
+    }
+    __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 4, 0);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "wavefronts"), [(0, 1, 1), (1, 2, 32), (0, 2, 33), (1, 3, 33), (0, 4, 66)]
+)
+def test_copies_that_differ_only_in_what_they_read(first, last, wavefronts):
+    report = smemkit.check(smemkit.Kernel(LOOP)[1, 32], np.zeros(64, np.int32), first, last)
+    (line,) = (
+        line for line in report.lines if (line.space, line.access) == ("shared", "store") and line.line == 9
+    )
+    assert line.wavefronts == wavefronts
+
+
+@pytest.mark.parametrize("address", [2**64 - 1024, 0x0020000000000000, 0xA5A5A5A5A5A5A5A4])
+def test_a_copy_from_a_wild_pointer(address):
+    source = COPY.replace("FORM", "cp.async.ca").replace("SIZETAKEN", "4, %2").replace("SIZE", "4")
+    source = source.replace("line + from[lane]", f"(const char *){address}ull")
+    offsets = np.zeros(32, np.int32)
+    report = smemkit.check(smemkit.Kernel(source)[1, 32], np.zeros(64, np.int8), offsets, offsets, 1, 1)
+    assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
+    assert len([line for line in report.lines if line.space == "shared"]) == 1
+
+
+def test_no_advice_of_copies_for_an_access_of_a_matrix():
+    source = """
+__global__ void k(float4 *y)
+{
+    __shared__ __align__(16) float4 matrix[64];
+    matrix[threadIdx.x] = matrix[threadIdx.x + 32] = make_float4(0, 0, 0, 0);
+    __syncwarp();
+    y[threadIdx.x] = matrix[threadIdx.x / 2 % 4 + threadIdx.x / 8 * 8];
+}"""
+    report = smemkit.check(smemkit.Kernel(source)[1, 32], np.zeros(128, np.float32))
+    assert "the copy" not in str(report)
 
 
 @pytest.mark.parametrize(

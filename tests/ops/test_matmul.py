@@ -553,6 +553,21 @@ def test_float32_rungs_refuse_other_dtypes(device, dtype):
 
 # ---- production kernels: every layout, without a copy -----------------------------------------------------------
 
+
+@pytest.mark.parametrize("name", ["wgmma_split_small", "wgmma_small", "dmma_small", "wgmma_digits_small"])
+@pytest.mark.covering(1, most=2)
+def test_copies_of_few_rows_at_once_give_the_same_bits(name):
+    """A kernel that copies its operands multiplies only so many rows of a single A at once."""
+    a, b = (smemkit.asarray(integers(shape, usual_dtype(name)), device="cpu") for shape in ((600, 40), (40, 24)))
+    whole = smemkit.matmul(a, b, kernel=name).numpy()
+    assert_array_equal(whole, exact(a.numpy(), b.numpy()))
+    with parts_of(1000):
+        with expect_launches(3):
+            assert_array_equal(smemkit.matmul(a, b, kernel=name).numpy(), whole)
+        c = np.asfortranarray(a.numpy())  # and rows that are not contiguous
+        assert_array_equal(smemkit.matmul(smemkit.asarray(c.T, device="cpu").T, b, kernel=name).numpy(), whole)
+
+
 LAYOUTS = {
     "C": lambda x: x,
     "F": lambda x: x.swapaxes(-1, -2).copy().swapaxes(-1, -2),

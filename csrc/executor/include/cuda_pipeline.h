@@ -11,7 +11,9 @@ SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t b
 {
     smemkit_async_copy(to, from, (unsigned)bytes, 0, smemkit::path_of(bytes, false), SMEMKIT_PC, file, line);
 }
-SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros, SMEMKIT_HERE)
+/* a template, so that the number 0 is no name of a file */
+template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
+SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, Integer zeros, SMEMKIT_HERE)
 {
     smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)zeros, smemkit::path_of(bytes, true), SMEMKIT_PC, file,
                        line);

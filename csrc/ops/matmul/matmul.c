@@ -80,7 +80,46 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     return ndim;
 }
 
-/* One launch for all matrices with a single batch stride; a loop over the other batch dimensions. */
+/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers
+ * as digits of one byte; others as they are. */
+static int parts_per_element(const struct call *call)
+{
+    if (call->result != FLOAT32)
+        return (dtype_bytes(call->dtype[0]) + 1) / 2;
+    return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
+}
+
+/* The rows of a single matrix a that a kernel multiplies at once: all of them, unless it has PARTS, whose copies
+ * of them would be large. The result does not depend on it. */
+static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, npy_intp k)
+{
+    enum { MULTIPLE = 256 };                                  /* of the rows of any tile, and of a strip */
+    const npy_intp most = call_test_bytes((npy_intp)4 << 30); /* of the copies */
+    const npy_intp rows = most / (2 * parts_per_element(call) * k) / MULTIPLE * MULTIPLE;
+
+    if (!(call->kernel.row->traits & PARTS) || call->out.size != m * n || rows >= m)
+        return m;
+    return rows ? rows : MULTIPLE;
+}
+
+/* Launches the product of one matrix a, or of a batch. */
+static bool launch_rows(struct part *part, const struct matmul_args *args)
+{
+    const int64_t c_bytes = dtype_bytes(args->dtype), a_bytes = dtype_bytes(args->operands);
+    const npy_intp rows = rows_at_once(part->call, args->m, args->n, args->k);
+    struct matmul_args some = *args;
+
+    for (int64_t row = 0; row < args->m; row += rows) {
+        some.m = args->m - row < rows ? args->m - row : rows;
+        some.a = (const char *)args->a + row * args->a_strides[0] * a_bytes;
+        some.c = (char *)args->c + row * args->n * c_bytes;
+        if (!part_launch(part, part->call->kernel.row, &some))
+            return false;
+    }
+    return true;
+}
+
+/* The matrices with a single batch stride at once; a loop over the other batch dimensions. */
 static bool launch_matmul(struct part *part, struct matmul_args *args, const struct batches *batches)
 {
     const int64_t element = dtype_bytes(args->dtype), outer = batches->ndim > 1 ? batches->ndim - 1 : 0;
@@ -99,7 +138,7 @@ static bool launch_matmul(struct part *part, struct matmul_args *args, const str
         args->a = (const char *)first.a + a;
         args->b = (const char *)first.b + b;
         args->c = (char *)first.c + done * args->m * args->n * element;
-        if (!part_launch(part, part->call->kernel.row, args))
+        if (!launch_rows(part, args))
             return false;
         done += args->batches;
         while (d >= 0 && ++index[d] == batches->shape[d])
@@ -179,15 +218,6 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
     out_view->strides[batches] = out_view->strides[batches + 1] = 0;
     if (out->ndim == batches + 1)
         out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
-}
-
-/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers
- * as digits of one byte; others as they are. */
-static int parts_per_element(const struct call *call)
-{
-    if (call->result != FLOAT32)
-        return (dtype_bytes(call->dtype[0]) + 1) / 2;
-    return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
 }
 
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
@@ -279,7 +309,6 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
     size.batches = call->out.size / (size.m * size.n);
     size.of_bytes = call->in[0].dtype == call->in[1].dtype && call->in[0].dtype & (INT8 | UINT8) &&
                     call->result & (INT32 | UINT32);
-    size.on_device = call_part_bytes(call, 1, 1) == NPY_MAX_INTP;
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
     if (call->kernel.automatic) {
         choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
@@ -327,11 +356,12 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
     }
     for (int d = 0; d < part.ndim - 2; d++)
         products *= part.shape[d];
-    if (call->kernel.row->traits & PARTS)
+    if (call->kernel.row->traits & PARTS) {
+        part.shape[part.ndim - 2] = rows_at_once(call, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k);
         for (int i = 0; i < 2; i++)
             bytes += (size_t)matmul_parts_bytes(count_matrices(call, i, products), part.shape[part.ndim - 2 + i],
                                                 k, parts);
-    else if (k_per_slice < k)
+    } else if (k_per_slice < k)
         bytes = (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
                 (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
     return bytes;

@@ -9,7 +9,7 @@
 
 /* The choice of kernel=None, and how many of an element's k products a slice has: k, or a multiple of 32. Both
  * depend on the size of the whole problem, the dtype and the device's attributes only: the bits of the result
- * depend on them. (And on where the operands are, if a kernel's copies of them would take more than 16 GiB.) */
+ * depend on them. */
 struct matmul_choice {
     const struct kernel_row *row;
     int tile; /* `tiled` */
@@ -19,8 +19,7 @@ struct matmul_choice {
 /* batches of (m, k) @ (k, n) */
 struct matmul_size {
     npy_intp batches, m, n, k;
-    bool of_bytes;  /* both operands have the same dtype of 8 bits, though c has 32 */
-    bool on_device; /* all of them are in its memory: they are not multiplied in parts that suit it */
+    bool of_bytes; /* both operands have the same dtype of 8 bits, though c has 32 */
 };
 
 /* How the parts of a call multiply. It depends on the whole problem only, because the bits of the result must not

@@ -31,7 +31,8 @@ struct candidate {
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
  */
 enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
-/* What parts of the operands may take beside them, if they are on the device: a fifth of an H100's memory. */
+/* What parts of the operands may take beside them: a fifth of an H100's memory. (Those of a single a do not count:
+ * a few of its rows are multiplied at once, see matmul_rows_at_once.) */
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
@@ -272,9 +273,9 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
 
     return size.batches <= INT32_MAX && size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE &&
            size.k < MATMUL_MAX_SIDE &&
-           (!size.on_device || matmul_parts_bytes(size.batches, size.m, size.k, parts) +
-                                       matmul_parts_bytes(size.batches, size.n, size.k, parts) <=
-                                   MAX_PARTS_BYTES);
+           (size.batches > 1 ? matmul_parts_bytes(size.batches, size.m, size.k, parts) : 0) +
+                   matmul_parts_bytes(size.batches, size.n, size.k, parts) <=
+               MAX_PARTS_BYTES;
 }
 
 static bool has_dtype(const struct candidate *candidate, enum dtype dtype)

@@ -5,8 +5,8 @@
 // enough: the stage that is filled next is the one that all threads have finished before it. Rows and columns
 // beyond the edges repeat the last ones, because what is computed from them is not stored. What the rung below
 // wasted: the multiplications of a block waited for its loads, and its loads for them. What it wastes itself: A is
-// transposed by copies of 4 bytes, which collide where they read, in the same place of several rows. Launch: blocks
-// of 256 threads, one block per BM x BN tile of each C.
+// transposed by copies of 4 bytes, which collide where they read, in the same place of several rows. Launch:
+// blocks of 256 threads, one block per BM x BN tile of each C.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <type_traits>

@@ -24,7 +24,7 @@ struct aligned_size_t {
 namespace smemkit
 {
 
-/* The way that CUDA's functions choose for a copy: whole packs of 16 bytes go past the L1 cache. */
+/* The path that CUDA's functions choose for a copy: whole packs of 16 bytes go past the L1 cache. */
 SMEMKIT_INLINE smemkit_copy_path path_of(size_t bytes, bool or_zero)
 {
     return bytes < 16 ? SMEMKIT_THROUGH_L1 : or_zero ? SMEMKIT_PAST_L1_OR_ZERO : SMEMKIT_PAST_L1;

@@ -119,9 +119,9 @@ SMEMKIT_INLINE void ptx_copy_async(char *to, const char *from, uint64_t bytes, u
     if (taken > bytes)
         smemkit_trap("cp.async with a src-size larger than its cp-size", file, line);
     smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)(bytes - taken),
-                       !Global    ? SMEMKIT_THROUGH_L1
-                       : Constant ? SMEMKIT_PAST_L1
-                                  : SMEMKIT_PAST_L1_OR_ZERO,
+                       !Global             ? SMEMKIT_THROUGH_L1
+                       : Constant && taken ? SMEMKIT_PAST_L1
+                                           : SMEMKIT_PAST_L1_OR_ZERO,
                        SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE void ptx_copy_async_wait_all()
