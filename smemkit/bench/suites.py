@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
 from smemkit.bench import by_name, planner
-from smemkit.bench.native import native
+from smemkit.bench.native import Native, native
 from smemkit.bench.peers import Peer, find_peers
 from smemkit.bench.rows import Problem, Row, dtypes_of, measured
 from smemkit.devices import Device, format_bytes
@@ -444,10 +444,10 @@ class Run:
             yield f"call {op}", partial(self.call_row, row)
         row = Row("call", "reduce", "sum, to a Python float", shape=[16])
         yield "call to float", partial(self.to_float_row, row)
-        if "cublas" in self.peers:  # there is nvcc
+        if library := self.native_library():
             for way, as_graph in (("launched by cudaLaunchKernel", False), ("launched as a graph", True)):
                 row = Row("call", "launch", f"an empty kernel, {way}", dtype=None)
-                yield f"call launch {way}", partial(self.launch_row, row, as_graph)
+                yield f"call launch {way}", partial(self.launch_row, row, library, as_graph)
 
     def call_row(self, row: Row) -> Row:
         problem = self.problem(row)
@@ -472,10 +472,17 @@ class Run:
         timed = self.calls(lambda: float(ops.sum(x)), peers)
         return measured(row, *timed, error=problem.error(np.float32(ops.sum(x)), None))
 
-    def launch_row(self, row: Row, as_graph: bool) -> Row:
+    def native_library(self) -> Native | None:
+        """NVIDIA's libraries on a GPU; None without nvcc, which `find_peers` has reported."""
+        try:
+            return native(self.device) if self.device.is_cuda else None
+        except _core.Error:
+            return None
+
+    def launch_row(self, row: Row, library: Native, as_graph: bool) -> Row:
         """What CUDA itself takes for the launch of a kernel that does nothing."""
-        count, launch = 200, native(self.device).launch_empty
-        samples = self.on_each_core(partial(launch, as_graph, count), self.seconds)
+        count = 200
+        samples = self.on_each_core(partial(library.launch_empty, as_graph, count), self.seconds)
         return measured(row, Benchmark(samples, "host", None, count, self.device.name), {})
 
     def calls(

@@ -430,6 +430,12 @@ def test_calls(run, launches):
     assert [round(row.us, 3) for row in rows[4:]] == [2, 1]
 
 
+def test_calls_without_nvcc(run, monkeypatch):
+    monkeypatch.setattr(native, "find_nvcc", lambda: (_ for _ in ()).throw(_core.Error("there is no nvcc here")))
+    native.native.cache_clear()
+    assert [row.op for row in measure_rows(run, "call")] == ["matmul", "reduce", "transpose", "reduce"]
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no sched_setaffinity")
 def test_calls_are_measured_on_every_core(run, launches, monkeypatch):
     cores, set_affinity, seen = os.sched_getaffinity(0), os.sched_setaffinity, []
