@@ -32,7 +32,7 @@ struct candidate {
  */
 enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
 /* What parts of the operands may take beside them: a fifth of an H100's memory. (Those of a single a do not count:
- * a few of its rows are multiplied at once, see matmul_rows_at_once.) */
+ * a few of its rows are multiplied at once, see rows_at_once in matmul.c.) */
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
