@@ -257,8 +257,7 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
         return NULL;
     if (t->yield)
         smemkit_trace_yield(t);
-    *t->address++ =
-        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+    *t->address++ = tag_address(address, space, bytes, kind);
     *t->control++ = item;
     if (t->control == t->control_end)
         smemkit_trace_full(t);
@@ -272,17 +271,12 @@ void smemkit_checked_access(const volatile void *memory, unsigned bytes, int how
     note_access(memory, bytes, kinds[how], code);
 }
 
-/* What a log has room for; a wild pointer may have more bits. */
-static const uintptr_t MAX_ADDRESS = ((uintptr_t)1 << ADDRESS_BITS) - 1;
-
 /* Counts an access of a copy. Its item is `before` bytes less than the copy's, which is still inside the call
  * instruction, so that no other access has it. */
 static void count_copy(struct tracer *t, uint32_t item, unsigned before, uintptr_t address, uint64_t space,
                        unsigned bytes, unsigned kind)
 {
-    trace_count(t, item - (before << ITEM_BITS),
-                (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT |
-                    (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT);
+    trace_count(t, item - (before << ITEM_BITS), tag_address(address, space, bytes, kind));
 }
 
 uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes,
@@ -297,7 +291,8 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
     if (read & (read - 1))
         read = bytes; /* not a power of two: treated as a full read */
     if (space != SPACE_UNKNOWN) {
-        count_copy(t, item, 2, read ? (uintptr_t)from & MAX_ADDRESS : 0, space, bytes, ACCESS_SOURCE);
+        /* a wild pointer may have more bits than an address in a log */
+        count_copy(t, item, 2, read ? address_of((uintptr_t)from) : 0, space, bytes, ACCESS_SOURCE);
         count_copy(t, item, 1, (uintptr_t)to, space, bytes, ACCESS_COPY + (unsigned)path);
     }
     if (read)

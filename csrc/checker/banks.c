@@ -1,16 +1,16 @@
 /* See banks.h. */
 #include "banks.h"
 
-static bool is_active(const struct warp_access *access, int lane)
+static bool is_active(uint32_t mask, int lane)
 {
-    return access->mask >> lane & 1;
+    return mask >> lane & 1;
 }
 
 /* Whether every active lane has the same address as lane ^ distance, if that is active too. */
 static bool pairs_agree(const struct warp_access *access, int distance)
 {
     for (int lane = 0; lane < LANES; lane++)
-        if (is_active(access, lane) && is_active(access, lane ^ distance) &&
+        if (is_active(access->mask, lane) && is_active(access->mask, lane ^ distance) &&
             access->addresses[lane] != access->addresses[lane ^ distance])
             return false;
     return true;
@@ -35,7 +35,7 @@ static void count_words(const struct warp_access *access, int first, int last, i
     int count = 0;
 
     for (int lane = first; lane < last; lane++) {
-        if (!is_active(access, lane))
+        if (!is_active(access->mask, lane))
             continue;
         for (int byte = 0; byte < access->size; byte += width) {
             const uint64_t word = (access->addresses[lane] + (uint64_t)byte) / (uint64_t)width;
@@ -72,11 +72,6 @@ struct bank_cost bank_cost(const struct warp_access *access, int banks, int widt
     return cost;
 }
 
-static bool copies(const struct warp_copy *copy, int lane)
-{
-    return copy->mask >> lane & 1;
-}
-
 /* Whether two lanes of a copy through the L1 cache cannot share a wavefront. */
 static bool collide(const struct warp_copy *copy, int a, int b)
 {
@@ -97,8 +92,8 @@ static struct copy_cost cost_through_l1(const struct warp_copy *copy)
         for (int lane = first; lane < first + lanes; lane++) {
             int count = 0;
 
-            for (int other = first; copies(copy, lane) && other < first + lanes; other++)
-                count += copies(copy, other) && collide(copy, lane, other);
+            for (int other = first; is_active(copy->mask, lane) && other < first + lanes; other++)
+                count += is_active(copy->mask, other) && collide(copy, lane, other);
             most = count > most ? count : most;
         }
         cost.wavefronts += most;
@@ -117,9 +112,9 @@ struct sector_move {
 static bool is_first_writer(const struct warp_copy *copy, int lane)
 {
     for (int before = 0; before < lane; before++)
-        if (copies(copy, before) && copy->to[before] == copy->to[lane])
+        if (is_active(copy->mask, before) && copy->to[before] == copy->to[lane])
             return false;
-    return copies(copy, lane);
+    return is_active(copy->mask, lane);
 }
 
 /* The moves of a copy's lanes: two lanes have one if they exchange or keep the halves of a sector. */
@@ -187,7 +182,7 @@ static int count_blocks(const struct warp_access *access, uint64_t bytes)
         const uint64_t block = access->addresses[lane] / bytes;
         int i = 0;
 
-        if (!is_active(access, lane))
+        if (!is_active(access->mask, lane))
             continue;
         while (i < count && seen[i] != block)
             i++;

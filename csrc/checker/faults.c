@@ -155,7 +155,7 @@ void trace_compare(struct tracer *t, unsigned thread, uintptr_t address)
         if ((*item & ((1u << ITEM_BITS) - 1)) != ITEM_ACCESS)
             continue;
         at--;
-        if ((*at & ((UINT64_C(1) << ADDRESS_BITS) - 1)) == address && (*at >> KIND_SHIFT & 15) == ACCESS_LOAD)
+        if (address_of(*at) == address && (*at >> KIND_SHIFT & 15) == ACCESS_LOAD)
             found = *item;
     }
     if (!found)

@@ -45,8 +45,7 @@ INLINE void visit(const void *code, unsigned kind)
 INLINE void log_access(struct tracer *t, uintptr_t address, uint64_t space, unsigned bytes, enum access_kind kind,
                        const void *code)
 {
-    *t->address++ =
-        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+    *t->address++ = tag_address(address, space, bytes, kind);
     note(t, item_of(t, code, ITEM_ACCESS));
 }
 

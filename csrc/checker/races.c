@@ -308,7 +308,7 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
         now->kind = ACCESS_LOAD;
         now->reads = true;
     }
-    now->address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1));
+    now->address = (uintptr_t)address_of(tagged);
     now->size = 1u << (tagged >> SIZE_SHIFT & 15);
     now->space = (enum space)(tagged >> SPACE_SHIFT);
     region = now->space == SPACE_GLOBAL ? find_region(t, now->address) : &t->shared[now->space];
@@ -357,7 +357,7 @@ void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, u
 static inline bool is_plain_load(struct tracer *t, const struct region *region, uint64_t tagged, uint32_t lanes,
                                  const struct access *now)
 {
-    const size_t at = ((tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)) - region->start) >> 2;
+    const size_t at = (address_of(tagged) - region->start) >> 2;
     struct cell *cell = &region->cells[at];
     struct use *first = &cell->uses[0];
 

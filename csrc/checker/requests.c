@@ -242,11 +242,6 @@ static void count_lanes(const struct tracer *t, struct site *site, uint32_t mask
     site->lanes += lanes;
 }
 
-static uint64_t address_of(uint64_t tagged)
-{
-    return tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1);
-}
-
 /* Computes what a request costs, unless it is what the site's last one cost. */
 static void update_cost(struct site *site, uint32_t mask, const uint64_t *tagged, unsigned access,
                         const uint64_t *sources)

@@ -55,6 +55,17 @@ enum access_kind {
 enum space { SPACE_STATIC, SPACE_DYNAMIC, SPACE_GLOBAL, SPACE_NONE };
 enum { SPANS = 5, OBJECT_LISTS = 1024 };
 
+/* An address as logs have it. `space`: shifted by SPACE_SHIFT. */
+static inline uint64_t tag_address(uintptr_t address, uint64_t space, unsigned bytes, unsigned kind)
+{
+    return (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+}
+
+static inline uint64_t address_of(uint64_t tagged)
+{
+    return tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+}
+
 /* Memory that a thread may access. */
 struct span {
     uintptr_t start;

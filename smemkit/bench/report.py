@@ -121,7 +121,7 @@ def table(suite: str, rows: list[Row]) -> Table:
 
 def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
     """The README's tables, in Markdown, from a reference file's content. `others`: the contents of further files,
-    which may have newer rows of the same GPU's ladders."""
+    which may have newer rows of the same GPU's ladders, and newer runs of the other tables on any GPU."""
     environment = report["environment"]
     same = [report, *(other for other in others if other["environment"]["gpu"] == environment["gpu"])]
     days = sorted({other["environment"]["date"][:10] for other in same})

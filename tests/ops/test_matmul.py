@@ -420,12 +420,12 @@ def checked_cases():
             quick += is_quick
             number += 1
             for i, schedule in enumerate(SCHEDULES):
-                quick_now = is_quick and i == quick % len(SCHEDULES)
-                every = order == "C" and shape == least
-                if not (quick_now or every or (not is_quick and i == number % len(SCHEDULES))):
+                chosen = i == (quick if is_quick else number) % len(SCHEDULES)
+                if not chosen and not (order == "C" and shape == least):
                     continue
                 case = (name, dtype, *shape, order, schedule)
-                yield pytest.param(case, marks=() if quick_now else pytest.mark.slow, id="-".join(map(str, case)))
+                marks = () if chosen and is_quick else pytest.mark.slow
+                yield pytest.param(case, marks=marks, id="-".join(map(str, case)))
 
 
 @pytest.mark.parametrize("case", [*checked_cases()])

@@ -95,11 +95,14 @@ static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, np
 {
     enum { MULTIPLE = 256 };                                  /* of the rows of any tile, and of a strip */
     const npy_intp most = call_test_bytes((npy_intp)4 << 30); /* of the copies */
-    const npy_intp rows = most / (2 * parts_per_element(call) * k) / MULTIPLE * MULTIPLE;
+    npy_intp rows;
 
-    if (!(call->kernel.row->traits & PARTS) || call->out.size != m * n || rows >= m)
+    if (!(call->kernel.row->traits & PARTS) || call->out.size != m * n)
         return m;
-    return rows ? rows : MULTIPLE;
+    rows = most / (2 * parts_per_element(call) * k) / MULTIPLE * MULTIPLE;
+    if (!rows)
+        rows = MULTIPLE;
+    return rows < m ? rows : m;
 }
 
 /* Launches the product of one matrix a, or of a batch. */
