@@ -175,7 +175,7 @@ uint64_t smemkit_trace_slow_access(struct tracer *t, uintptr_t address, unsigned
     here.context = t->context[t->worker->current];
     fault = trace_fault(t, misaligned ? KIND_MISALIGNED : KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
     if (fault && fault->count == 1) {
-        fault->access = is_load(kind) ? ACCESS_LOAD : kind;
+        fault->access = is_load(kind) ? ACCESS_LOAD : kind == ACCESS_OBJECT ? ACCESS_STORE : kind;
         fault->size = (int)bytes;
         trace_name(t, fault, address, space_near(t, address));
         if (constant)
@@ -266,7 +266,7 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
 
 void smemkit_checked_access(const volatile void *memory, unsigned bytes, int how, const void *code)
 {
-    static const enum access_kind kinds[] = {ACCESS_LOAD, ACCESS_STORE, ACCESS_READ_ONLY};
+    static const enum access_kind kinds[] = {ACCESS_LOAD, ACCESS_STORE, ACCESS_READ_ONLY, ACCESS_OBJECT};
 
     note_access(memory, bytes, kinds[how], code);
 }

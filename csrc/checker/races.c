@@ -303,6 +303,8 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
     now->reads = now->kind == ACCESS_LOAD || now->kind == ACCESS_ATOMIC;
     if (now->kind == ACCESS_ATOMIC_STORE)
         now->kind = ACCESS_ATOMIC;
+    if (now->kind == ACCESS_OBJECT)
+        now->kind = ACCESS_STORE;
     now->read_only = now->kind == ACCESS_READ_ONLY;
     if (now->read_only) {
         now->kind = ACCESS_LOAD;

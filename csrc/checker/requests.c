@@ -293,6 +293,10 @@ void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t m
                 if (tagged[__builtin_ctz(rest)] >> ADDRESS_BITS != tag)
                     others |= rest & -rest;
         mask &= ~others;
+        if (access == ACCESS_OBJECT) {
+            mask = others;
+            continue;
+        }
         if (access == ACCESS_SOURCE) {
             for (uint32_t rest = mask; rest; rest &= rest - 1)
                 sources[__builtin_ctz(rest)] = address_of(tagged[__builtin_ctz(rest)]);

@@ -41,8 +41,10 @@ enum { ITEM_BLOCK, ITEM_ACCESS, ITEM_ENTER, ITEM_LEAVE, ITEM_BITS = 2 };
 /* An address in a log: 48 bits of address, the logarithm of the size, the kind of access, the memory space. */
 enum { ADDRESS_BITS = 48, SIZE_SHIFT = 48, KIND_SHIFT = 52, SPACE_SHIFT = 56 };
 /* ACCESS_READ_ONLY: a load of memory that nothing may write in this kernel, ld.global.nc. ACCESS_SOURCE is where
- * the store after it, that of an asynchronous copy, takes its bytes; it is not counted itself. From ACCESS_COPY
- * on: such stores, by enum smemkit_copy_path. */
+ * the store after it, that of an asynchronous copy, takes its bytes; it is not counted itself. ACCESS_OBJECT: a
+ * store that begins or ends an mbarrier: not counted either, for the hardware has an instruction of its own for
+ * it, which Nsight Compute counts as no store. From ACCESS_COPY on: asynchronous stores, by enum
+ * smemkit_copy_path. */
 enum access_kind {
     ACCESS_LOAD,
     ACCESS_STORE,
@@ -50,6 +52,7 @@ enum access_kind {
     ACCESS_ATOMIC_STORE,
     ACCESS_READ_ONLY,
     ACCESS_SOURCE,
+    ACCESS_OBJECT,
     ACCESS_COPY
 };
 enum space { SPACE_STATIC, SPACE_DYNAMIC, SPACE_GLOBAL, SPACE_NONE };

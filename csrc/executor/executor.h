@@ -151,7 +151,8 @@ void *smemkit_static_shared(const struct smemkit_shared *);
 
 /* Called before an access that a function of the dialect makes for the kernel (__ldg, a half's +=). pc: an address
  * in the kernel's line. */
-/* `how`: 0 a load, 1 a store, 2 a load of memory that the kernel promises not to write */
+/* `how`: 0 a load, 1 a store, 2 a load of memory that the kernel promises not to write, 3 a store that begins or
+ * ends an mbarrier */
 void smemkit_checked_access(const volatile void *address, unsigned bytes, int how, const void *pc);
 
 /* Called around every atomic. pc: an address in the kernel's line. order: 0 relaxed, 1 acquire, 2 release, 3 both,

@@ -158,6 +158,7 @@ PRODUCTS = {  # kernels of real size: whether b is transposed
     "matmul_stages_tf32": True,
     "matmul_stages_int8": True,
     "matmul_wmma": False,
+    "matmul_stmatrix": True,
 }
 
 
@@ -191,7 +192,10 @@ def test_products_are_exact(name):
     operands = integer_operands(case)
     case.run(operands)
     a, b = (operands[name].astype(int) for name in ("a", "b"))
-    np.testing.assert_array_equal(operands["c"], a @ (b.T if PRODUCTS[name] else b))
+    product = a @ (b.T if PRODUCTS[name] else b)
+    np.testing.assert_array_equal(operands["c"], product)
+    if "c_transposed" in operands:
+        np.testing.assert_array_equal(operands["c_transposed"], product.T)
 
 
 @pytest.mark.parametrize(("schedule", "seed"), ORDERS)
@@ -202,7 +206,7 @@ def test_products_have_no_fault_in_any_order(name, completion, schedule, seed):
     case = read(TESTS / "right" / f"{name}.cu")
     report = case.check(completion=completion, schedule=schedule, seed=seed, blocks=2)
     assert not report.faults, report
-    if name.startswith("matmul_stages"):
+    if name.startswith(("matmul_stages", "matmul_stmatrix")):
         assert sum(line.conflicts for line in report.lines) == 0, report
 
 

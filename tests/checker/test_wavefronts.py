@@ -13,6 +13,7 @@ import smemkit
 
 TRUTH = json.loads((ROOT / "tests" / "checker" / "bank_truth.json").read_text())
 COPY_TRUTH = json.loads((ROOT / "tests" / "checker" / "copy_truth.json").read_text())
+STMATRIX_TRUTH = json.loads((ROOT / "tests" / "checker" / "stmatrix_truth.json").read_text())
 
 
 def lanes(stride, count=32, first=0):
@@ -64,6 +65,31 @@ def test_wavefronts_of_copies_match_hardware_counts(form, size):
         assert line.wavefronts == row["wavefronts"], row
         if row["conflicts"] is not None and set(row["zeros"]) in (set(), set(range(32))):
             assert line.conflicts == row["conflicts"], row
+
+
+STMATRIX = r"""
+__global__ void k(const int *rows)
+{
+    __shared__ __align__(128) char s[8192];
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&s[rows[threadIdx.x]]), word = 7;
+
+    asm volatile("stmatrix.sync.aligned.m8n8.COUNT.shared.b16 [%0], {WORDS};" ::"r"(at), "r"(word));
+}
+"""
+
+
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_stmatrix_matches_hardware_counts(count, trans):
+    assert len(STMATRIX_TRUTH) == 61
+    source = STMATRIX.replace("COUNT", f"x{count}.trans" if trans else f"x{count}")
+    kernel = smemkit.Kernel(source.replace("WORDS", ", ".join(["%1"] * count)))
+    for row in STMATRIX_TRUTH[:: times(1, 6)]:
+        report = smemkit.check(kernel[1, 32], np.array(row["rows"], np.int32))
+        (line,) = (line for line in report.lines if line.space == "shared")
+        assert (line.access, line.requests) == ("store", 1)
+        assert line.wavefronts == row["wavefronts"][f"x{count}"], row
+        assert line.conflicts == line.wavefronts - count, row
 
 
 def test_copies_of_half_a_line_take_twice_the_wavefronts_without_a_conflict():

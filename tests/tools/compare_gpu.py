@@ -675,28 +675,25 @@ FILES = [  # ordinary accesses, asynchronous copies, clusters, ldmatrix, fragmen
     *("copy_float4", "histogram_shared", "matmul_tiled", "reduce_sequential", "shorts_in_halves"),
     *("transpose_padded", "transpose_swizzled", "async_copy", "async_copy_own", "async_double_buffer"),
     *("pipeline_ring", "bulk_ring", "cluster_halo", "cluster_reduction", "split_k", "matmul_ldmatrix_stages"),
-    *("matmul_stages_f16", "matmul_stages_int8", "matmul_stages_tf32", "matmul_wmma"),
+    *("matmul_stages_f16", "matmul_stages_int8", "matmul_stages_tf32", "matmul_wmma", "matmul_stmatrix"),
 ]
 INSTRUCTIONS = "smsp__sass_inst_executed_op"
 FILE_COUNTERS = {  # what LineReport counts, and the metrics whose sum it is; an asynchronous copy is counted twice
     ("shared load", "requests"): [f"{INSTRUCTIONS}_shared_ld", f"{INSTRUCTIONS}_ldsm"],
     ("shared load", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("ld", "ldsm")],
-    ("shared store", "requests"): [f"{INSTRUCTIONS}_shared_st", f"{INSTRUCTIONS}_ldgsts"],
-    ("shared store", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("st", "ldgsts")],
+    ("shared store", "requests"): [f"{INSTRUCTIONS}_{op}" for op in ("shared_st", "shared_stsm", "ldgsts")],
+    ("shared store", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("st", "stsm", "ldgsts")],
     ("global load", "requests"): [f"{REQUESTS}_ld"],
     ("global load", "sectors"): [f"{SECTORS}_ld"],
     ("global store", "requests"): [f"{REQUESTS}_st"],
     ("global store", "sectors"): [f"{SECTORS}_st"],
 }
-_INIT = "initialising an mbarrier, which is no ordinary store on a GPU"
 _REMOTE = "loads from another block's shared memory, which smemkit counts with those from global memory"
 FILE_REASONS = {
-    "bulk_ring": _INIT,
-    "cluster_reduction": _INIT,
     "cluster_halo": _REMOTE,
     "split_k": f"nvcc loads what is used twice once; {_REMOTE}",
     "matmul_tiled": "nvcc loads several words of A's row at once",
-    "pipeline_ring": "cuda::pipeline keeps other state on a GPU, and cuda::memcpy_async copies other sizes",
+    "pipeline_ring": "nvcc loads several words of A's row at once; ncu counts lanes that a predicate switches off",
 }
 
 

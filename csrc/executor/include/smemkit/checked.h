@@ -24,6 +24,15 @@ SMEMKIT_INLINE void report_write(const volatile void *address, unsigned bytes, c
     (void)address, (void)bytes, (void)pc;
 #endif
 }
+/* That a store by an instruction of its own is about to begin or end the mbarrier at `address` */
+SMEMKIT_INLINE void report_object(const volatile void *address, const void *pc)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_access(address, 8, 3, pc);
+#else
+    (void)address, (void)pc;
+#endif
+}
 
 /* The access itself, after it has been reported. A struct is copied byte by byte: its copy constructor, or memcpy,
  * would report it again. */

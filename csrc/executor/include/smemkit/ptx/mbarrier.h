@@ -8,15 +8,15 @@
 namespace smemkit
 {
 
-/* init and inval are ordinary stores: other threads need a barrier before they may use the object */
+/* init and inval are stores: other threads need a barrier before they may use the object */
 SMEMKIT_INLINE void mbarrier_init(void *at, uint64_t count, const void *pc, const char *file, int line)
 {
-    report_write(at, 8, pc);
+    report_object(at, pc);
     smemkit_mbarrier_init(at, (unsigned)count, file, line);
 }
 SMEMKIT_INLINE void mbarrier_inval(void *at, const void *pc, const char *file, int line)
 {
-    report_write(at, 8, pc);
+    report_object(at, pc);
     smemkit_mbarrier_inval(at, file, line);
 }
 SMEMKIT_INLINE void ptx_mbarrier_init(char *at, uint64_t count, SMEMKIT_HERE)
