@@ -195,7 +195,7 @@ def ladder(op: str, device: Device) -> Ladder:
 
 def shown(op: str) -> list[KernelInfo]:
     """The ladder in float32, and the production kernel that kernel=None chooses."""
-    rungs = [info for info in ladder_of(op) if "float32" in info.dtypes]
+    rungs = ladder_of(op, "float32")
     return rungs + [info for info in kernels(op) if info.default and info.role == "production"]
 
 

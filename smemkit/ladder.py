@@ -27,7 +27,7 @@ from smemkit.measure.formats import format_number, format_seconds
 from smemkit.measure.operands import random
 from smemkit.measure.prediction import FMA, H200, Multiplier, ProductWork, predict
 from smemkit.measure.records import Records, recorded
-from smemkit.table.kernel_table import KernelInfo, kernels
+from smemkit.table.kernel_table import KernelInfo, computes, kernels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -354,11 +354,13 @@ def ladder(
     limits = ceilings(on.name) if on.is_cuda else None
     records = None if on.is_cuda else _records(op, dtype, given)
     climb = _Climb(op, shape, dtype, on, limits, records)
-    rungs = [climb.rung(row) for row in rows if dtype in row.dtypes]
+    rungs = [climb.rung(row) for row in rows if computes(row, dtype)]
     production = [climb.rung(row) for row in kernels(op) if row.default and row.role == "production"]
     without = [row.name for row in rows if dtype not in row.dtypes]
     absent = [rung.name for rung in rungs if not rung.here]
+    coarse = [row.name for row in rows if dtype in row.dtypes and not computes(row, dtype)]
     notes = [f"without {', '.join(without)}, which do not support {dtype}."] if without else []
+    notes += [f"without {', '.join(coarse)}, which multiplies {dtype} in TF32."] if coarse else []
     notes += [f"{', '.join(absent)}: this build cannot launch it on {on.name}."] if absent else []
     notes += [
         f"{rung.name} is measured on {size(op, rung.here.shape)}." for rung in rungs if _is_other(rung, shape)

@@ -14,6 +14,7 @@ from smemkit.__main__ import main
 from smemkit.bench import suites
 from smemkit.bench.rows import Row
 from smemkit.bench.suites import SIZES, Run
+from smemkit.table.kernel_table import ladder_of
 
 FIELDS = [  # of a reference file's rows, a public format
     *(
@@ -77,9 +78,8 @@ def test_demo(device, capsys):
     assert "the executor's times, not a GPU's" in out or device != "cpu"
     assert out.count("✓") == 4
     assert "race (RAW)" in report and "pad the row to 33" in report
-    for row in smemkit.kernels():
-        if row.op in SIZES and row.role != "production" and row.needs != "host" and "float32" in row.dtypes:
-            assert row.name in out
+    for op in SIZES:
+        assert all(row.name in out for row in ladder_of(op, "float32") if row.needs != "host")
 
 
 @pytest.mark.parametrize(("op", "fault"), [("transpose", np.nan), ("sum", np.nan), ("matmul", 0), ("reverse", 0)])

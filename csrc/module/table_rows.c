@@ -87,12 +87,13 @@ static PyObject *row_dict(const struct kernel_row *row)
     else
         PyOS_snprintf(file, sizeof file, "%s/ladder/%02d_%s.%s", op_names[row->op], row->order, row->name,
                       row->needs == HOST ? "c" : "cu");
-    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:N,s:N,s:N,s:N,s:s,s:O,s:N,s:s,s:s}", "op", op_names[row->op], "name",
-                         row->name, "order", row->order, "needs", needs_name(row->needs), "devices",
+    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:N,s:N,s:N,s:N,s:s,s:s,s:O,s:N,s:s,s:s}", "op", op_names[row->op],
+                         "name", row->name, "order", row->order, "needs", needs_name(row->needs), "devices",
                          row_devices(row), "dtypes", dtype_names(row->dtypes), "sizes", tuple_of_ints(row->sizes),
-                         "pads", tuple_of_ints(row->pads), "role", roles[row->role], "default",
-                         row->traits & DEFAULT ? Py_True : Py_False, "recorded_dtypes",
-                         dtype_names(kernel_recorded_dtypes(row->index)), "summary", row->summary, "file", file);
+                         "pads", tuple_of_ints(row->pads), "precision", row->traits & TF32 ? "high" : "highest",
+                         "role", roles[row->role], "default", row->traits & DEFAULT ? Py_True : Py_False,
+                         "recorded_dtypes", dtype_names(kernel_recorded_dtypes(row->index)), "summary",
+                         row->summary, "file", file);
 }
 
 PyObject *core_kernel_rows(PyObject *module, PyObject *unused)

@@ -512,7 +512,7 @@ def matmul(device: str | None = None) -> Experiment:
     Experiment
     """
     on, records = Device(device), recorded_problem("matmul", PRODUCT)
-    rungs = [rung for rung in ladder_of("matmul") if rung.needs != "host" and "float32" in rung.dtypes]
+    rungs = [rung for rung in ladder_of("matmul", "float32") if rung.needs != "host"]
     return Experiment(
         "matmul",
         "The ladder of matmul",

@@ -12,7 +12,7 @@ from itertools import groupby, product
 
 from smemkit import _core
 
-__all__ = ["KernelInfo", "kernels", "ladder_of", "reading_order", "source"]
+__all__ = ["KernelInfo", "computes", "kernels", "ladder_of", "reading_order", "source"]
 
 _NEEDS = {"host": "no GPU: plain C", "any": "any GPU", "sm_80": "sm_80 and above", "sm_90a": "sm_90a"}
 
@@ -33,6 +33,8 @@ class KernelInfo:
         The values of `tile` or `block_size`, and of `pad`; the default first.
     dtypes : tuple of str
         The dtypes of its operands.
+    precision : str
+        In which it multiplies float32: "highest", or "high" for TF32.
     role : str
         "rung" (a lesson of the ladder), "production" (``kernel=None`` may choose it), or "ceiling" (not the op,
         but an upper bound on its speed).
@@ -55,6 +57,7 @@ class KernelInfo:
     sizes: tuple[int, ...]
     pads: tuple[int, ...]
     dtypes: tuple[str, ...] = field(repr=False)
+    precision: str = field(repr=False)
     role: str = field(repr=False)
     default: bool = field(repr=False)
     recorded_dtypes: tuple[str, ...] = field(repr=False)
@@ -143,9 +146,16 @@ def _rows_of(rows: list[KernelInfo], op: str) -> list[KernelInfo]:
     return found
 
 
-def ladder_of(op: str) -> list[KernelInfo]:
-    """The rungs of an op and its ceilings, from the bottom up."""
-    return [row for row in kernels(op) if row.role != "production"]
+def ladder_of(op: str, dtype: str | None = None) -> list[KernelInfo]:
+    """The rungs of an op and its ceilings, from the bottom up: those of all dtypes, or of one, at its own
+    precision."""
+    rows = [row for row in kernels(op) if row.role != "production"]
+    return rows if dtype is None else [row for row in rows if computes(row, dtype)]
+
+
+def computes(row: KernelInfo, dtype: str) -> bool:
+    """Whether a kernel takes a dtype, and computes at its precision."""
+    return dtype in row.dtypes and (dtype != "float32" or row.precision == "highest")
 
 
 def source(op: str, name: str) -> str:

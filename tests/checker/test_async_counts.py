@@ -90,6 +90,8 @@ def test_stages_of_a_ring_are_filled_ahead():
 @pytest.mark.parametrize(("name", "stores"), [("bulk_ring", 8), ("cluster_reduction", 66)])
 def test_what_an_mbarrier_does_is_no_load_and_no_store(name, stores):
     report = read(TESTS / "right" / f"{name}.cu").check(blocks="all")  # the numbers are Nsight Compute's
-    assert sum(line.requests for line in report.lines if (line.space, line.access) == ("shared", "store")) == stores
+    assert (
+        sum(line.requests for line in report.lines if (line.space, line.access) == ("shared", "store")) == stores
+    )
     uses = [line for line in report.lines if (line.space, line.access) == ("shared", "atomic")]
     assert all("mbarrier" in line.text or "arrive" in line.text or "wait" in line.text for line in uses), report

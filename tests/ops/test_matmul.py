@@ -444,9 +444,10 @@ def bank_cases():
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
     halves = ("mma", "wgmma", "wgmma_specialized", "persistent", *mma, "wgmma_large", "wgmma_small")
     for dtype, names in (
-        ("float32", (*rungs, *mma, *splits)),
+        ("float32", (*rungs, "mma", *mma, *splits)),
         ("float16", halves),
         ("float64", (*mma, "dmma", "dmma_large", "dmma_small")),
+        *((dtype, ("imma",)) for dtype in ("int8", "uint8")),
         *((dtype, ("wgmma_digits", "wgmma_digits_small")) for dtype in ("int8", "int32", "int64")),
     ):
         for name, order in product_of(names, "CF"):

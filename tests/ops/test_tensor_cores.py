@@ -313,6 +313,23 @@ def test_other_operands_are_converted_to_the_dtype_of_the_result(device, dtypes,
     )
 
 
+def test_a_kernel_of_bytes_takes_no_other_operands(device):
+    bytes_, words = np.ones((2, 2), np.int8), np.ones((2, 2), np.int32)
+    for a, b in (words, words), (bytes_, words), (bytes_, bytes_.view(np.uint8)):
+        with pytest.raises(ValueError, match="x1: expected dtype int8 or uint8 for kernel 'imma', got int"):
+            smemkit.matmul(a, b, kernel="imma", device=device)
+    assert smemkit.matmul(bytes_, bytes_, kernel="imma", device=device).dtype == np.int8
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 16, 48), (130, 160, 144), (131, 129, 67)])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_bytes_of_every_value_wrap_around_or_are_widened(device, dtype, m, k, n):
+    a, b = any_integers((2, m, k), dtype), any_integers((k, n), dtype, seed=1)
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="imma", device=device), a @ b)
+    wide = smemkit.matmul(a, b, kernel="imma", dtype="int32", device=device)
+    np.testing.assert_array_equal(wide, a.astype(np.int32) @ b.astype(np.int32))
+
+
 @pytest.mark.slow
 def test_sums_of_digits_do_not_outgrow_32_bits(device):
     """16 600 products of digits of 255, four per element at one place: more than 2**32."""

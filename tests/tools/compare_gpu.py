@@ -682,7 +682,9 @@ FILE_COUNTERS = {  # what LineReport counts, and the metrics whose sum it is; an
     ("shared load", "requests"): [f"{INSTRUCTIONS}_shared_ld", f"{INSTRUCTIONS}_ldsm"],
     ("shared load", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("ld", "ldsm")],
     ("shared store", "requests"): [f"{INSTRUCTIONS}_{op}" for op in ("shared_st", "shared_stsm", "ldgsts")],
-    ("shared store", "wavefronts"): [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("st", "stsm", "ldgsts")],
+    ("shared store", "wavefronts"): [
+        f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}" for op in ("st", "stsm", "ldgsts")
+    ],
     ("global load", "requests"): [f"{REQUESTS}_ld"],
     ("global load", "sectors"): [f"{SECTORS}_ld"],
     ("global store", "requests"): [f"{REQUESTS}_st"],

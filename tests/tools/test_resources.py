@@ -50,6 +50,7 @@ def test_the_instances_in_float32_are_read():
         "pipelined",
         "mma",
         "dmma",
+        "imma",
         "wgmma",
         "wgmma_specialized",
         "persistent",

@@ -303,6 +303,13 @@ static bool is_nearer_along_k(const struct call *call, int i)
     return i == 0 ? last_is_nearer : !last_is_nearer;
 }
 
+/* Whether operands of 8 bits have a product of 32. */
+static bool are_bytes(const struct call *call, enum dtype result)
+{
+    return call->in[0].dtype == call->in[1].dtype && call->in[0].dtype & (INT8 | UINT8) &&
+           result & (INT32 | UINT32);
+}
+
 /* Completes the choice of the kernel. */
 static struct matmul_method choose_method(struct call *call, enum precision precision, struct matmul_size size)
 {
@@ -310,8 +317,7 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
     struct matmul_choice choice;
 
     size.batches = call->out.size / (size.m * size.n);
-    size.of_bytes = call->in[0].dtype == call->in[1].dtype && call->in[0].dtype & (INT8 | UINT8) &&
-                    call->result & (INT32 | UINT32);
+    size.of_bytes = are_bytes(call, call->result);
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
     if (call->kernel.automatic) {
         choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
@@ -392,7 +398,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
     struct matmul_method method = {0};
     int element;
     npy_intp shape[NPY_MAXDIMS];
-    enum dtype dtype;
+    enum dtype dtype, operands;
     enum precision precision;
     int ndim;
 
@@ -406,10 +412,11 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
         call.dtype[i] = dtype;
     }
     ndim = matmul_shape(&call, &batches, shape);
-    if (ndim < 0 ||
-        !read_kernel(OP_matmul, args->kernel, "tile", args->tile, Py_None, args->device,
-                     call_has_host_operands(&call), &call.device, &call.kernel) ||
-        !check_kernel_dtype(&call.kernel, "x1", dtype) ||
+    if (ndim < 0 || !read_kernel(OP_matmul, args->kernel, "tile", args->tile, Py_None, args->device,
+                                 call_has_host_operands(&call), &call.device, &call.kernel))
+        return call_fail(&call);
+    operands = call.kernel.row->traits & NARROW && are_bytes(&call, dtype) ? call.in[0].dtype : dtype;
+    if (!check_kernel_dtype(&call.kernel, "x1", operands) ||
         !read_precision(args->precision, &call.kernel, dtype, &precision) ||
         !read_stream(state, args->stream, call.device, &call.stream) ||
         !call_read_out(state, &call, args->out, dtype, ndim, shape, args->stream))
