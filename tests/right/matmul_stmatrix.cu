@@ -27,17 +27,19 @@ __global__ void matmul(const half *a, const half *b, half *c, half *c_transposed
     __shared__ uint4 tile[ROWS][COLUMNS / 8], transposed[COLUMNS][ROWS / 8];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4 * 2;
     const int first = blockIdx.x * COLUMNS;
-    unsigned words[COLUMNS / 8][2]; // of each 8 x 8 matrix of the upper 8 rows, and of the lower
+    unsigned x[K / 16][4], words[COLUMNS / 8][2]; // of A; of C's 8 x 8 matrices, of the upper 8 rows and the lower
 
+    for (int k = 0; k < K / 16; k++)
+        for (int i = 0; i < 4; i++)
+            x[k][i] = *(const unsigned *)&a[(16 * warp + row + i % 2 * 8) * K + 16 * k + pair + i / 2 * 8];
     for (int n = 0; n < COLUMNS / 8; n++) {
         float sum[4] = {};
-        for (int k = 0; k < K; k += 16) {
-            const unsigned *x = (const unsigned *)&a[(16 * warp + row) * K + k + pair];
-            const unsigned *y = (const unsigned *)&b[(first + 8 * n + row) * K + k + pair];
+        for (int k = 0; k < K / 16; k++) {
+            const unsigned *y = (const unsigned *)&b[(first + 8 * n + row) * K + 16 * k + pair];
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
                          "{%8, %9}, {%0, %1, %2, %3};"
                          : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                         : "r"(x[0]), "r"(x[8 * K / 2]), "r"(x[4]), "r"(x[8 * K / 2 + 4]), "r"(y[0]), "r"(y[4]));
+                         : "r"(x[k][0]), "r"(x[k][1]), "r"(x[k][2]), "r"(x[k][3]), "r"(y[0]), "r"(y[4]));
         }
         words[n][0] = pack(sum[0], sum[1]);
         words[n][1] = pack(sum[2], sum[3]);
