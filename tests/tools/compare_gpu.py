@@ -695,9 +695,9 @@ FILE_REASONS = {
     "cluster_halo": _REMOTE,
     "split_k": f"nvcc loads what is used twice once; {_REMOTE}",
     "matmul_tiled": "nvcc loads several words of A's row at once",
-    "pipeline_ring": "nvcc loads several words of A's row at once. ncu counts stores of no lane; what it counts of "
-    "copies under a predicate differs from run to run (1,915 to 2,214 wavefronts); a copy to half a sector further "
-    "is one more sector",
+    "pipeline_ring": "nvcc loads several words of A's row at once. ncu counts stores of no lane; what it counts "
+    "of copies under a predicate differs from run to run (1,915 to 2,214 wavefronts); a copy to half a sector "
+    "further is one more sector",
 }
 
 
