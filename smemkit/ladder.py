@@ -86,6 +86,8 @@ class Counts:
         Bytes of those sectors, and bytes that lanes load from shared memory and store to it, per 32 elements.
     fmas_per_shared_byte : float or None
         Multiply-adds of a matmul per byte of `shared_bytes`; None if there are none.
+    bytes_in_flight : int
+        The most bytes of asynchronous copies that a block had started and not yet waited for.
     """
 
     shape: tuple[int, ...]
@@ -97,6 +99,7 @@ class Counts:
     global_bytes: float
     shared_bytes: float
     fmas_per_shared_byte: float | None = None
+    bytes_in_flight: int = 0
 
     def cells(self, op: str) -> dict[str, str]:
         """The cells of a table by heading: of a matmul bytes instead of sectors."""
@@ -104,7 +107,8 @@ class Counts:
         numbers = {"wavefronts": self.wavefronts, "conflicts": self.conflicts}
         numbers |= {unit: self.sectors * size, "ideal": self.ideal_sectors * size, "lanes": self.lanes}
         numbers |= {"FMA/byte": self.fmas_per_shared_byte} if op == "matmul" else {}
-        return {name: "" if number is None else f"{number:.3g}" for name, number in numbers.items()}
+        cells = {name: "" if number is None else f"{number:.3g}" for name, number in numbers.items()}
+        return cells | ({"in flight": f"{self.bytes_in_flight:,}"} if op == "matmul" else {})
 
 
 @dataclass(frozen=True)
@@ -229,6 +233,8 @@ class Ladder:
         yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: active ones of 32, on average."
         if self.op == "matmul":
             yield "FMA/byte: multiply-adds per byte that lanes load from shared memory or store to it."
+            yield "In flight: the most bytes of asynchronous copies that a block had not yet waited for; bulk"
+            yield "copies are in no other column."
         if any(rung.predicted for rung in self.rows):
             yield f"predicted: what an {H200.name} could reach, and what limits it, if nothing waited for"
             yield "latencies and barriers and the compiler merged no accesses: FP32 units (FMA), issue slots of"
@@ -533,6 +539,7 @@ class _Climb:
             global_bytes=of["sectors"] * SECTOR_BYTES / per,
             shared_bytes=shared_bytes / per,
             fmas_per_shared_byte=32 * per / shared_bytes if self.op == "matmul" and shared_bytes else None,
+            bytes_in_flight=max(launch.bytes_in_flight for launch in report.launches),
             **{name: total / per for name, total in of.items()},
         )
 

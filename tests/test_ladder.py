@@ -138,9 +138,10 @@ def test_prediction_of_products(products):
 def test_columns_of_products(products):
     columns = products.columns
     assert list(columns)[6:] == [
-        *("predicted", "limit", "wavefronts", "conflicts", "bytes", "ideal", "lanes", "FMA/byte")
+        *("predicted", "limit", "wavefronts", "conflicts", "bytes", "ideal", "lanes", "FMA/byte", "in flight")
     ]
     assert (columns["bytes"][2], columns["FMA/byte"][:3]) == ("10", ["", "", "0.121"])
+    assert columns["in flight"][-1] == "32,768"  # two of the three stages of `pipelined`
     assert "predicted: what an NVIDIA H200 could reach" in flat(products)
     assert max(map(len, str(products).splitlines())) <= 80
 

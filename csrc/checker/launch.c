@@ -282,6 +282,7 @@ void trace_block_begin(struct worker *w)
         t->passes[i].pass.file = NULL;
         t->passed_over[i / LANES] = 0;
         t->last[i] = 0;
+        t->of_thread[i] = t->most_of_thread[i] = (struct flights){0};
     }
     for (unsigned i = 0; i < w->shared.count; i++)
         forget_shared(t, STATIC, &w->shared.slots[i]);
@@ -289,7 +290,7 @@ void trace_block_begin(struct worker *w)
         forget_shared(t, DYNAMIC, &w->shared.dynamic);
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
     t->ended_poison = (struct code_location){0};
-    t->flying = (struct flights){0};
+    t->flying = t->of_threads = (struct flights){0};
     t->block_poisoned = false;
     t->poisoned_barriers = 0;
     clocks_block_begin(t);

@@ -94,6 +94,7 @@ static uint32_t copy_issued(struct worker *w, void *to, const void *from, unsign
                             enum smemkit_copy_path path, const void *code)
 {
     atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
+    thread_flight_begin(w->tracer, w->current, bytes);
     return trace_async(w->tracer, to, from, read, bytes, path, code);
 }
 
@@ -111,6 +112,7 @@ static void copies_awaited(struct worker *w, unsigned thread)
 
 static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned bytes, uint32_t item)
 {
+    thread_flight_end(w->tracer, thread, bytes);
     shadow_async(w->tracer, thread, to, bytes, item, shadow_position(w->tracer, thread), true);
 }
 

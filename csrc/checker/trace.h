@@ -172,7 +172,7 @@ struct wait_counts {
     int count;
 };
 
-/* Bulk copies of a block that have been started and not been waited for. */
+/* Asynchronous copies that have been started and not been waited for. */
 struct flights {
     uint64_t copies, bytes;
 };
@@ -282,7 +282,9 @@ struct tracer {
     int schedule;
 
     struct wait_counts waits;
-    struct flights flying, most_flying;
+    struct flights flying, most_flying; /* the block's bulk copies, now; and the most of all copies */
+    /* copies of single threads, now, and the most; their sum, which does not depend on who runs first */
+    struct flights of_thread[MAX_THREADS], most_of_thread[MAX_THREADS], of_threads;
 
     struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
     uint16_t begun[1024];        /* bit i: a thread knows that block i of the cluster has begun */
@@ -394,6 +396,8 @@ void bulk_see(struct tracer *, const struct bulk *, bool written);
 void wait_tried(struct tracer *, const char *file, int line, bool passed);
 void flight_begin(struct tracer *, const struct bulk *);
 void flight_end(struct tracer *, const struct bulk *);
+void thread_flight_begin(struct tracer *, unsigned thread, unsigned bytes);
+void thread_flight_end(struct tracer *, unsigned thread, unsigned bytes);
 void waits_join(struct trace *, const struct tracer *);
 /* cluster.c: the tracer of the other block of the cluster whose shared memory has this address, or NULL; checks
  * that the running thread may access it there, and returns whether it may; around the block. */

@@ -1,4 +1,4 @@
-/* Counts of asynchronous work: the waits for mbarriers by line, and the bulk copies in flight. */
+/* Counts of asynchronous work: the waits for mbarriers by line, and the copies in flight. */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -27,14 +27,17 @@ void wait_tried(struct tracer *t, const char *file, int line, bool passed)
         found->idle++;
 }
 
+static void raise(struct flights *most, uint64_t copies, uint64_t bytes)
+{
+    most->copies = copies > most->copies ? copies : most->copies;
+    most->bytes = bytes > most->bytes ? bytes : most->bytes;
+}
+
 void flight_begin(struct tracer *t, const struct bulk *bulk)
 {
-    struct flights *now = &t->flying, *most = &t->most_flying;
-
-    now->copies++;
-    now->bytes += bulk->copy.bytes;
-    most->copies = now->copies > most->copies ? now->copies : most->copies;
-    most->bytes = now->bytes > most->bytes ? now->bytes : most->bytes;
+    t->flying.copies++;
+    t->flying.bytes += bulk->copy.bytes;
+    raise(&t->most_flying, t->flying.copies + t->of_threads.copies, t->flying.bytes + t->of_threads.bytes);
 }
 
 void flight_end(struct tracer *t, const struct bulk *bulk)
@@ -45,10 +48,27 @@ void flight_end(struct tracer *t, const struct bulk *bulk)
     t->flying.bytes -= bulk->copy.bytes;
 }
 
+void thread_flight_begin(struct tracer *t, unsigned thread, unsigned bytes)
+{
+    struct flights *now = &t->of_thread[thread], *most = &t->most_of_thread[thread];
+    const struct flights before = *most;
+
+    now->copies++;
+    now->bytes += bytes;
+    raise(most, now->copies, now->bytes);
+    t->of_threads.copies += most->copies - before.copies;
+    t->of_threads.bytes += most->bytes - before.bytes;
+    raise(&t->most_flying, t->flying.copies + t->of_threads.copies, t->flying.bytes + t->of_threads.bytes);
+}
+
+void thread_flight_end(struct tracer *t, unsigned thread, unsigned bytes)
+{
+    t->of_thread[thread].copies--;
+    t->of_thread[thread].bytes -= bytes;
+}
+
 void waits_join(struct trace *trace, const struct tracer *t)
 {
-    struct flights *most = &trace->most_flying;
-
     for (int i = 0; i < t->waits.count; i++) {
         const struct wait_count *own = &t->waits.lines[i];
         struct wait_count *found = count_at(&trace->waits, own->file, own->line);
@@ -58,6 +78,5 @@ void waits_join(struct trace *trace, const struct tracer *t)
             found->idle += own->idle;
         }
     }
-    most->copies = t->most_flying.copies > most->copies ? t->most_flying.copies : most->copies;
-    most->bytes = t->most_flying.bytes > most->bytes ? t->most_flying.bytes : most->bytes;
+    raise(&trace->most_flying, t->most_flying.copies, t->most_flying.bytes);
 }

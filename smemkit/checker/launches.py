@@ -72,8 +72,9 @@ class LaunchReport:
     cluster : tuple of int or None
         The blocks of a cluster; None for a launch without clusters.
     copies_in_flight, bytes_in_flight : int
-        The most bulk copies, and the most bytes of them, that a block had started and not yet waited for: of a
-        pipeline, the stages that are filled ahead. What a copy multicasts counts once per receiving block.
+        The most asynchronous copies, and the most bytes of them, that a block had started and not yet waited for:
+        of a pipeline, the stages that are filled ahead. What a bulk copy multicasts counts once per receiving
+        block; of copies of single threads (cp.async) it is the sum of each thread's most.
     waits : tuple of WaitReport
         The waits for mbarriers, by line: which side of a pipeline waits for the other.
     """
@@ -191,7 +192,7 @@ def asynchronous_facts(launch: LaunchReport) -> list[str]:
     """The copies in flight, and the waits, those with the most idle steps first: a line each."""
     facts = []
     if launch.copies_in_flight:
-        copies = pluralize(launch.copies_in_flight, "bulk copy", "bulk copies")
+        copies = pluralize(launch.copies_in_flight, "asynchronous copy", "asynchronous copies")
         facts.append(f"at most {copies} of {pluralize(launch.bytes_in_flight, 'byte')} in flight per block")
     for wait in sorted(launch.waits, key=lambda wait: -wait.idle):
         idle = f"{pluralize(wait.idle, 'idle step')}, {pluralize(wait.passed, 'wait')} passed"

@@ -13,7 +13,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["FMA", "H200", "MMA", "WGMMA", "Gpu", "Multiplier", "Prediction", "ProductWork", "predict"]
+__all__ = [
+    "DMMA",
+    "FMA",
+    "H200",
+    "IMMA",
+    "MMA",
+    "WGMMA",
+    "Gpu",
+    "Multiplier",
+    "Prediction",
+    "ProductWork",
+    "predict",
+]
 
 WARP = 32
 SCHEDULERS = 4  # of a multiprocessor: instructions per clock
@@ -39,10 +51,13 @@ class Multiplier:
 
 
 # Of a Hopper multiprocessor: wgmma reaches 2048 multiply-adds of 16-bit operands per clock, mma.sync 63 % of that
-# (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024). A
-# warp does a quarter of a wgmma.
+# (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024), and
+# twice as many of bytes; an mma of doubles as many as FMA units of float32 (NVIDIA's data sheet). A warp does a
+# quarter of a wgmma.
 FMA = Multiplier("FMA", WARP, WARP * SCHEDULERS)
 MMA = Multiplier("tensor cores", 16 * 8 * 16, 0.63 * 2048)
+IMMA = Multiplier("tensor cores", 16 * 8 * 32, 2 * MMA.per_clock)
+DMMA = Multiplier("tensor cores", 16 * 8 * 8, FMA.per_clock)
 WGMMA = Multiplier("tensor cores", 64 * 128 * 16 // 4, 2048)
 
 

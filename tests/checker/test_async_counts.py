@@ -76,10 +76,10 @@ def test_stages_of_a_ring_are_filled_ahead():
     (launch,) = report.launches
     assert (launch.copies_in_flight, launch.bytes_in_flight) == (3, 3 * 256 * 4)
     text = " ".join(str(report).split())  # lines are wrapped where a path is long
-    assert "at most 3 bulk copies of 3,072 bytes in flight per block" in text
+    assert "at most 3 asynchronous copies of 3,072 bytes in flight per block" in text
     assert "waits passed" in text
     page = report._repr_html_()
-    assert "at most 3 bulk copies of 3,072 bytes in flight per block" in page
+    assert "at most 3 asynchronous copies of 3,072 bytes in flight per block" in page
     assert "waits passed" in page
     found = report.to_dict()["launches"][0]
     assert found["bytes_in_flight"] == 3072
@@ -95,3 +95,31 @@ def test_what_an_mbarrier_does_is_no_load_and_no_store(name, stores):
     )
     uses = [line for line in report.lines if (line.space, line.access) == ("shared", "atomic")]
     assert all("mbarrier" in line.text or "arrive" in line.text or "wait" in line.text for line in uses), report
+
+
+QUEUES = """
+__global__ void k(const float4 *x, float4 *y)
+{
+    __shared__ float4 s[3][64];
+    for (int i = 0; i < 3; i++) {
+        __pipeline_memcpy_async(&s[i][threadIdx.x], &x[threadIdx.x], 16);
+        __pipeline_commit();
+        WAIT
+    }
+    __pipeline_wait_prior(0);
+    y[threadIdx.x] = s[2][threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1)])
+@pytest.mark.parametrize("completion", ["early", "late"])
+@pytest.mark.parametrize(
+    ("wait", "stages"), [("", 3), ("__pipeline_wait_prior(1);", 2), ("__pipeline_wait_prior(0);", 1)]
+)
+def test_copies_of_threads_are_in_flight_until_each_has_waited(wait, stages, completion, schedule, seed):
+    kernel = smemkit.Kernel("#include <cuda_pipeline.h>" + QUEUES.replace("WAIT", wait))
+    args = np.zeros(256, np.float32), np.zeros(256, np.float32)
+    (launch,) = smemkit.check(kernel[1, 64], *args, completion=completion, schedule=schedule, seed=seed).launches
+    assert not launch.faults
+    assert (launch.copies_in_flight, launch.bytes_in_flight) == (64 * stages, 64 * 16 * stages)

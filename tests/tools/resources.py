@@ -1,8 +1,10 @@
 """Registers, spills and shared memory of matmul's kernels, and the least time that an H200 needs: in float32, or
-in float16 where that is what tensor cores take.
+in what a kernel's tensor cores take.
 
     python tests/tools/resources.py                    all whose blocks have tiles, at n = 4096, as Markdown
     python tests/tools/resources.py pipelined simt     some of them
+    python tests/tools/resources.py --log FILE         requires that none spills, but for those in SPILLS, in a
+                                                       build with NVCC_APPEND_FLAGS='-Xptxas -v'
 
 nvcc compiles each kernel's file for sm_90a, which takes minutes where it has many dtypes, and reports registers,
 spills and shared memory. The rest comes from the checker's counts and smemkit/measure/prediction.py. Needs nvcc
@@ -13,18 +15,28 @@ import argparse
 import importlib
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import smemkit
 from smemkit.bench.suites import usual_dtype
-from smemkit.measure.prediction import FMA, MMA, WGMMA, predict
+from smemkit.measure.prediction import DMMA, FMA, IMMA, MMA, WGMMA, predict
 from smemkit.measure.records import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTED = {"float32": (128, 128, 128), "float16": (256, 256, 128)}  # whole tiles
+COUNTED = {"float16": (256, 256, 128), "int8": (256, 256, 256)}  # whole tiles; of other dtypes 128
+MULTIPLIERS = {"float16": MMA, "int8": IMMA, "float64": DMMA}  # of kernels of tensor cores
+TYPES = {"float32": "float", "float16": "__half", "float64": "double", "int8": "signed char"}
+# functions that may spill: regular expressions that match their signatures, and why
+SPILLS = {
+    r"matmul_simt<.*, false>": "measured, see simt.cuh",
+    r"matmul_mma<.*split_products, true, false,": "10 registers, of A across k and B along it: runs only if named",
+    r"matmul_columns_by_vectors<": "a few registers around the division of the block's index, at the beginning",
+    r"matmul_tiny<complex<": "the same; without the division it takes up to 30 % longer (16 x 16, float32, H100)",
+}
 SHAPE = (4096, 4096, 4096)
-WITHOUT_TILES = ("sequential", "matvec", "tiny")
+WITHOUT_TILES = ("sequential", "matvec", "tiny", "wgmma_digits", "wgmma_digits_small")  # or several products
 HEAD = (
     "kernel",
     "tile",
@@ -48,33 +60,51 @@ class Resources:
     spilled: int
 
 
+def functions(text):
+    """Yields the demangled signature and the resources of each kernel in the output of ``-Xptxas -v``."""
+    text = subprocess.run(["c++filt"], input=text, capture_output=True, text=True, check=True).stdout
+    for entry in text.split("Compiling entry function ")[1:]:
+        yield (
+            re.match("'(.*)' for", entry)[1],
+            Resources(
+                int(re.search(r"Used (\d+) registers", entry)[1]),
+                int((re.search(r"(?<!cumulative )(\d+) bytes smem", entry) or (0, 0))[1]),
+                sum(map(int, re.findall(r"(\d+) bytes spill", entry))),
+            ),
+        )
+
+
 def parse(text, tile=None, dtype="float32"):
     """The most that an instance of a matmul kernel in this dtype uses, from the output of ``-Xptxas -v``; of a
     kernel with several tiles, the instance with this one."""
-    element = {"float32": "f", "float16": "6__half"}[dtype]
-    instance = f"I{element}Li{tile}E" if tile else f"I{element}"
-    kernel = rf"_Z\d+matmul_(?!add_slices)[a-z_]+(?:{instance}|ILb|PKf)"  # of no template: pointers to float
-    found = [
-        Resources(
-            int(re.search(r"Used (\d+) registers", entry)[1]),
-            int((re.search(r"(?<!cumulative )(\d+) bytes smem", entry) or (0, 0))[1]),
-            sum(map(int, re.findall(r"(\d+) bytes spill", entry))),
-        )
-        for entry in text.split("Compiling entry function ")[1:]
-        if re.match(f"'{kernel}", entry)
-    ]
+    others = "|".join(name for name in [*TYPES.values(), "__nv_bfloat16", "complex"] if name != TYPES[dtype])
+    instance = rf"(?=.*\b{TYPES[dtype]}\b)" + (rf"(?=.*\b{tile}\b)" if tile else "")
+    if dtype != "float16":  # whose sums are in float32
+        instance += rf"(?!.*\b({others})\b)"
+    kernel = re.compile(rf"(void )?matmul_(?!add_slices|store_)\w+\b{instance}")
+    found = [used for name, used in functions(text) if kernel.match(name)]
     if not found:
         raise ValueError(f"ptxas reports no kernel in {dtype}:\n{text}")
-    return Resources(
-        *(max(getattr(instance, name) for instance in found) for name in Resources.__dataclass_fields__)
-    )
+    return Resources(*(max(getattr(used, name) for used in found) for name in Resources.__dataclass_fields__))
+
+
+def spilling(text):
+    """What spills in matmul and SPILLS does not have, a line per function."""
+    found = [(name, used) for name, used in functions(text) if re.match(r"(void )?matmul_", name)]
+    if not found:
+        raise ValueError("ptxas reports no kernel of matmul")
+    return [
+        f"{used.spilled} bytes: {name}"
+        for name, used in found
+        if used.spilled and not any(re.search(pattern, name) for pattern in SPILLS)
+    ]
 
 
 def compiled(row):
     """What ptxas reports of a row of the kernel table."""
     command = [
         "nvcc",
-        "-arch=sm_90a",
+        "-gencode=arch=compute_90a,code=sm_90a",
         "-std=c++17",
         "-O3",
         "-Xptxas",
@@ -93,9 +123,9 @@ def compiled(row):
 def cells(row, records):
     """A row of the table."""
     dtype = usual_dtype(row)
-    counted, multiplier = COUNTED[dtype], FMA
-    if dtype == "float16":
-        multiplier = WGMMA if row.needs == "sm_90a" else MMA
+    counted, multiplier = COUNTED.get(dtype, (128, 128, 128)), FMA
+    if "mma" in row.name:
+        multiplier = WGMMA if "wgmma" in row.name else MULTIPLIERS.get(dtype, MMA)
     operands = ladder._operands("matmul", counted, dtype)
     report = smemkit.check(smemkit.matmul, *operands, kernel=row.name)
     work = ladder.product_work(report, counted, SHAPE, itemsize=operands[0].itemsize, multiplier=multiplier)
@@ -103,20 +133,32 @@ def cells(row, records):
     measured = records and multiplier is FMA and records.row(row.name)
     launch, used = report.launches[0], compiled(row)
     tile = f"{counted[0] // launch.grid[1]} x {counted[1] // launch.grid[0]}"
+    shared = launch.shared_bytes or used.shared
     times = f"{1e3 * prediction.seconds:.2f}", prediction.limit, f"{measured['us'] / 1e3:.2f}" if measured else ""
-    return row.name, tile, launch.block[0] * launch.block[1], used.shared, used.registers, used.spilled, *times
+    return row.name, tile, launch.block[0] * launch.block[1], shared, used.registers, used.spilled, *times
 
 
 def main():
     rows = {row.name: row for row in smemkit.kernels("matmul") if row.name not in WITHOUT_TILES}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *rows], metavar="kernel", help="default: all")
-    names = parser.parse_args().names or rows
+    parser.add_argument("--log", type=Path, metavar="FILE", help="require that no others spill in a build")
+    options = parser.parse_args()
+    if options.log:
+        found = spilling(options.log.read_text())
+        print(
+            "\n".join(["functions that spill:", *found])
+            if found
+            else "no kernel of matmul spills, but for those in SPILLS"
+        )
+        return bool(found)
+    names = options.names or rows
     records = next(iter(recorded("matmul", SHAPE)), None)
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
     for name in names:
         print(f"| {' | '.join(map(str, cells(rows[name], records)))} |", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

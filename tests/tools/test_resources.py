@@ -1,11 +1,7 @@
 """resources.py reads what ptxas reports."""
 
-import shutil
-
 import pytest
 import resources
-
-import smemkit
 
 REPORT = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '_Z12matmul_tiledIfLi32EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
@@ -38,31 +34,12 @@ def test_the_instances_in_float32_are_read():
         resources.parse(REPORT.replace("If", "Id"))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "thread_row",
-        "thread_tile",
-        "vectorized",
-        "warp_tile",
-        "pipelined",
-        "mma",
-        "dmma",
-        "imma",
-        "wgmma",
-        "wgmma_specialized",
-        "persistent",
-    ],
-)
-def test_rungs_do_not_spill(name):
-    (row,) = (row for row in smemkit.kernels("matmul") if row.name == name)
-    used = resources.compiled(row)
-    assert used.spilled == 0
-    # two blocks per multiprocessor: of 128 threads if they multiply on tensor cores, otherwise of 256
-    assert 32 <= used.registers <= (255 if "mma" in name else 128)
-    if "extern __shared__" in smemkit.source("matmul", name):
-        assert used.shared == 0  # its launch says how much
-    else:
-        assert 4096 <= used.shared <= 48 << 10
+def test_what_spills_is_told_but_for_the_functions_that_may():
+    found = resources.spilling(REPORT)
+    assert len(found) == 1 and found[0].startswith("12 bytes: void matmul_tiled<float, 32>(float const*")
+    assert not resources.spilling(REPORT.replace("12matmul_tiledIf", "25matmul_columns_by_vectorsIf"))
+
+
+def test_a_log_that_has_no_kernels_is_refused():
+    with pytest.raises(ValueError, match="no kernel"):
+        resources.spilling("nvcc warning : nothing to say")

@@ -4,9 +4,9 @@
 // together, and reads both from shared memory. The TMA brings them there: one thread asks for a whole tile, and an
 // mbarrier counts its bytes. What the rung below wasted: each thread computed addresses, copied 16 bytes, and
 // loaded the operands into its registers, a few for each mma. Both instructions agree on the layout: chunk c of
-// row r, 16 bytes, is stored at c ^ r % 8. wgmma transposes elements of 16 bits only: of float32 and bytes it wants
-// B's columns along k, and so wgmma_single and wgmma_digits copy them first. Launch: blocks of 128 threads, one
-// block per BM x BN tile of each C.
+// row r, 16 bytes, is stored at c ^ r % 8. wgmma transposes elements of 16 bits only: of float32 and bytes it
+// wants B's columns along k, and so wgmma_single and wgmma_digits copy them first. Launch: blocks of 128 threads,
+// one block per BM x BN tile of each C.
 #include <cuda_runtime.h>
 
 #include "../../common/grid.cuh"

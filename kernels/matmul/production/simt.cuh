@@ -131,8 +131,8 @@ struct tile_loader {
 };
 
 // PACKS: of A, B and C, all rows begin and end with whole vectors. Without, tiles of 128 x 128 spill up to 27
-// registers, of which at most a dozen are accessed per 1024 products; a single block per multiprocessor would spill
-// none, but takes 12 % longer in float32 and as long in other dtypes (n = 4095, H100).
+// registers, of which at most a dozen are accessed per 1024 products; a single block per multiprocessor would
+// spill none, but takes 12 % longer in float32 and as long in other dtypes (n = 4095, H100).
 template <class T, class Tile, bool PACKS>
 __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     matmul_simt(const product<T> p, int64_t first_slice, corner first)
