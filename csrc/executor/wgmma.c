@@ -15,6 +15,7 @@
 #include "schedule.h"
 
 enum { LANES = 32, GROUPS = MAX_WARPS / GROUP_WARPS };
+enum { REGISTERS = 65536, MAX_REGISTERS = 256 }; /* of a multiprocessor; the most that a thread may ask for */
 
 /* A warpgroup that its warps enter one by one */
 struct rendezvous {
@@ -463,7 +464,7 @@ void smemkit_set_registers(unsigned count, int more, const char *file, int line)
     struct register_change change = {{"setmaxnreg", change_registers}, count, more, file, line};
     char what[MESSAGE_BYTES];
 
-    if (count < 24 || count > 256 || count % 8) {
+    if (count < 24 || count > MAX_REGISTERS || count % 8) {
         snprintf(what, sizeof what,
                  "setmaxnreg to %u registers at %.200s:%d: a multiple of 8 from 24 to 256 is needed", count, file,
                  line);
@@ -473,11 +474,53 @@ void smemkit_set_registers(unsigned count, int more, const char *file, int line)
     smemkit_warp_call(&change.call, file, line);
 }
 
+/* The registers of a thread at the block's beginning, if the compiler gives it as many as a block that has a
+ * multiprocessor for itself can have: the real number, which is ptxas', is no larger. */
+static unsigned most_registers(unsigned threads)
+{
+    const unsigned each = REGISTERS / threads / 8 * 8;
+
+    return each < MAX_REGISTERS ? each : MAX_REGISTERS;
+}
+
+/* Reports that warps want more registers than the block has: on a GPU the last setmaxnreg.inc waits for ever.
+ * Warps that have executed none keep what they began with. */
+static void check_registers(struct worker *w)
+{
+    const struct wgmma_state *all = w->wgmma;
+    const unsigned own = most_registers(w->count);
+    unsigned last = 0, wanted = 0;
+    char what[MESSAGE_BYTES];
+
+    for (unsigned warp = 0; warp < w->count / LANES; warp++) {
+        const unsigned count = all->registers[warp].count ? all->registers[warp].count : own;
+
+        wanted += count * LANES;
+        if (all->registers[warp].count > own)
+            last = warp;
+    }
+    if (wanted <= own * w->count || all->registers[last].count <= own)
+        return;
+    snprintf(what, sizeof what,
+             "endless wait at %.200s:%d: setmaxnreg.inc to %u registers waits until the block has them, but its warps "
+             "want %u in all, and a block of %u threads has at most %u (%u each)",
+             all->registers[last].file, all->registers[last].line, all->registers[last].count, wanted, w->count,
+             own * w->count, own);
+    if (w->tracer)
+        smemkit_observer->fault(w, KIND_HANG, what, false, all->registers[last].file, all->registers[last].line,
+                                NULL, 0);
+    else {
+        w->fault.error = ERROR_LAUNCH_TIMEOUT;
+        snprintf(w->fault.message, MESSAGE_BYTES, "%s", what);
+    }
+}
+
 void wgmma_finish(struct worker *w)
 {
     const struct wgmma_state *all = w->wgmma;
     char what[MESSAGE_BYTES];
 
+    check_registers(w);
     for (unsigned warp = 0; warp < w->count / LANES; warp++) {
         const unsigned first = warp / GROUP_WARPS * GROUP_WARPS;
         const unsigned ahead = all->registers[warp].changes > all->registers[first].changes ? warp : first;

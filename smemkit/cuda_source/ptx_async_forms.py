@@ -47,19 +47,19 @@ ASYNC_FORMS = {
         (
             "mbarrier arrive ARRIVAL? SCOPE? noComplete? ARRIVAL? SCOPE? space=CLUSTER? b64",
             "d, [a], b?1",
-            "$d = @mbarrier_arrive($a, $b, 0, $flag_noComplete, !$flag_relaxed)",
+            "$d = @mbarrier_arrive($a, $b, 0, $flag_noComplete, $flag_relaxed, $flag_cta)",
         ),
         (
             "mbarrier arrive expect_tx ARRIVAL? SCOPE? space=CLUSTER? b64",
             "d, [a], b",
-            "$d = @mbarrier_arrive_expect($a, $b, !$flag_relaxed)",
+            "$d = @mbarrier_arrive_expect($a, $b, $flag_relaxed, $flag_cta)",
         ),
         ("mbarrier expect_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_expect($a, $b)"),
         ("mbarrier complete_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_complete($a, $b)"),
         (
             "mbarrier arrive_drop ARRIVAL? SCOPE? noComplete? ARRIVAL? SCOPE? space=CLUSTER? b64",
             "d, [a], b?1",
-            "$d = @mbarrier_arrive($a, $b, $b, $flag_noComplete, !$flag_relaxed)",
+            "$d = @mbarrier_arrive($a, $b, $b, $flag_noComplete, $flag_relaxed, $flag_cta)",
         ),
         (
             "mbarrier op=test_wait|try_wait WAIT? SCOPE? space=SHARED? b64",

@@ -40,10 +40,18 @@ SMEMKIT_INLINE uint64_t mbarrier_arrive(void *at, uint64_t count, uint64_t dropp
     smemkit_tick(1);
     return state;
 }
-SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
-                                            bool releases, SMEMKIT_HERE)
+/* Whether an arrival releases. `own_block`: the instruction says .cta; then it does not to those who wait for another
+ * block's mbarrier. (Without a scope .cta is the default of PTX, too; but so are the arrivals of kernels that rely on
+ * more, CUTLASS's among them.) */
+SMEMKIT_INLINE bool arrival_releases(const void *at, bool relaxed, bool own_block)
 {
-    return mbarrier_arrive(at, count, dropped, incomplete, SMEMKIT_PC, file, line, releases);
+    return !relaxed && !(own_block && smemkit_cluster_rank_of(at) != smemkit_cluster_rank());
+}
+SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
+                                            bool relaxed, bool own_block, SMEMKIT_HERE)
+{
+    return mbarrier_arrive(at, count, dropped, incomplete, SMEMKIT_PC, file, line,
+                           arrival_releases(at, relaxed, own_block));
 }
 /* A use of the object that orders nothing. The executor checks it first: the checker holds a lock around it. */
 SMEMKIT_INLINE void mbarrier_relaxed_use(void *at, const void *pc)
@@ -63,9 +71,10 @@ SMEMKIT_INLINE uint64_t mbarrier_arrive_expect(void *at, uint64_t bytes, const v
     smemkit_mbarrier_expect(at, bytes, file, line);
     return mbarrier_arrive(at, 1, 0, false, pc, file, line, releases);
 }
-SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive_expect(char *at, uint64_t bytes, bool releases, SMEMKIT_HERE)
+SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive_expect(char *at, uint64_t bytes, bool relaxed, bool own_block,
+                                                   SMEMKIT_HERE)
 {
-    return mbarrier_arrive_expect(at, bytes, SMEMKIT_PC, file, line, releases);
+    return mbarrier_arrive_expect(at, bytes, SMEMKIT_PC, file, line, arrival_releases(at, relaxed, own_block));
 }
 SMEMKIT_INLINE void ptx_mbarrier_expect(char *at, uint64_t bytes, SMEMKIT_HERE)
 {
