@@ -501,11 +501,12 @@ static void check_registers(struct worker *w)
     }
     if (wanted <= own * w->count || all->registers[last].count <= own)
         return;
-    snprintf(what, sizeof what,
-             "endless wait at %.200s:%d: setmaxnreg.inc to %u registers waits until the block has them, but its warps "
-             "want %u in all, and a block of %u threads has at most %u (%u each)",
-             all->registers[last].file, all->registers[last].line, all->registers[last].count, wanted, w->count,
-             own * w->count, own);
+    snprintf(
+        what, sizeof what,
+        "endless wait at %.200s:%d: setmaxnreg.inc to %u registers waits until the block has them, but its warps "
+        "want %u in all, and a block of %u threads has at most %u (%u each)",
+        all->registers[last].file, all->registers[last].line, all->registers[last].count, wanted, w->count,
+        own * w->count, own);
     if (w->tracer)
         smemkit_observer->fault(w, KIND_HANG, what, false, all->registers[last].file, all->registers[last].line,
                                 NULL, 0);

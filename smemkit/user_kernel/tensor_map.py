@@ -44,8 +44,9 @@ _NANS["float64"] = b"\xff" * 6 + b"\xff\x7f"
 class TensorMap(ArrayArgument):
     """An array and the box of it that one tensor copy moves: a kernel's ``const __grid_constant__ CUtensorMap``.
 
-    Shape and box are in NumPy's order; a kernel's coordinates are innermost first. The rules are those of the
-    driver's ``cuTensorMapEncodeTiled``.
+    Shape and box are in NumPy's order; a kernel's coordinates are innermost first. The rules are the driver's, of
+    ``cuTensorMapEncodeTiled``, and two more: the rows of a swizzled box are as long as the swizzle, and the array
+    has no gaps.
 
     Parameters
     ----------
