@@ -9,6 +9,7 @@ import pytest
 from calls import TF32_KERNELS
 from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, on, parts_of, poison
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -330,20 +331,11 @@ PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "prod
 # m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
 # bytes and not
 BLOCK_TILES = [
-    *((1, 1, 1), (63, 15, 127), (64, 16, 128), (65, 17, 129), (127, 8, 128), (129, 33, 130), (2, 300, 3)),
+    *((1, 1, 1), (63, 15, 127), (65, 17, 129), (64, 16, 128), (129, 33, 130), (127, 8, 128), (2, 300, 3)),
     *((131, 4, 132), (5, 47, 4)),
 ]
-LARGE_TILES = [(128, 128, 128), (257, 37, 131), (130, 20, 260), (66, 328, 136)]
-LARGE_BY_DEFAULT = {
-    "mma",
-    "wgmma",
-    "wgmma_small",
-    "wgmma_large",
-    "dmma_small",
-    "simt",
-    "pipelined_small",
-    "vectorized",
-}
+LARGE_TILES = [(128, 128, 128), (130, 20, 260), (257, 37, 131), (66, 328, 136)]
+LARGE_BY_DEFAULT = {"mma", "wgmma", "pipelined_small", "vectorized"}
 
 
 def usual_dtype(name):
@@ -362,7 +354,7 @@ def edge_cases():
 
 @pytest.mark.parametrize(("name", "dtype", "shapes"), [*edge_cases()])
 def test_every_block_tile_guards_its_edges(device, name, dtype, shapes):
-    for m, k, n in shapes:
+    for m, k, n in shapes[:: times(1, 2)]:
         a, b = integers((m, k), dtype), integers((k, n), dtype, seed=1)
         out = poison((m, n), dtype)
         smemkit.matmul(a, b, kernel=name, out=out, device=device)
