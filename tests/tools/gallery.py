@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from kernel_files import HEADER, MARK, Case, read  # noqa: E402
 
-KERNEL = r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)"
+KERNEL = r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\([^)]*\)\s+)*(\w+)"
 PAGE = ROOT / "notebooks" / "gallery.md"
 TITLE = """# A gallery of mistakes
 
