@@ -245,8 +245,8 @@ def renamed_kernels() -> dict[tuple[str, str], str]:
 def kernel_rows() -> list[dict[str, Any]]:
     """A dict per row of the kernel table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
     devices (tuple of "cuda", "cpu": where this build can launch it), dtypes (tuple of NumPy names), sizes,
-    pads (tuples of int, default first), role ("rung", "production", "ceiling"), default (bool), summary,
-    file ("matmul/ladder/20_tiled.cu")."""
+    pads (tuples of int, default first), precision ("highest", "high"), role ("rung", "production", "ceiling"),
+    default (bool), recorded_dtypes (tuple of NumPy names), summary, file ("matmul/ladder/20_tiled.cu")."""
 
 def allocations() -> int:
     """For tests: the number of live allocations on devices."""

@@ -366,7 +366,7 @@ def ladder(
     absent = [rung.name for rung in rungs if not rung.here]
     coarse = [row.name for row in rows if dtype in row.dtypes and not computes(row, dtype)]
     notes = [f"without {', '.join(without)}, which do not support {dtype}."] if without else []
-    notes += [f"without {', '.join(coarse)}, which multiplies {dtype} in TF32."] if coarse else []
+    notes += [f"without {', '.join(coarse)}: {dtype} in TF32 only."] if coarse else []
     notes += [f"{', '.join(absent)}: this build cannot launch it on {on.name}."] if absent else []
     notes += [
         f"{rung.name} is measured on {size(op, rung.here.shape)}." for rung in rungs if _is_other(rung, shape)

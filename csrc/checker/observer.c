@@ -93,9 +93,12 @@ static void shared_allocated(struct worker *w, unsigned slot)
 static uint32_t copy_issued(struct worker *w, void *to, const void *from, unsigned read, unsigned bytes,
                             enum smemkit_copy_path path, const void *code)
 {
+    uint32_t item;
+
     atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
+    item = trace_async(w->tracer, to, from, read, bytes, path, code);
     thread_flight_begin(w->tracer, w->current, bytes);
-    return trace_async(w->tracer, to, from, read, bytes, path, code);
+    return item;
 }
 
 static bool completes_early(struct worker *w)

@@ -294,6 +294,8 @@ void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t m
                     others |= rest & -rest;
         mask &= ~others;
         if (access == ACCESS_OBJECT) {
+            if (unchecked)
+                shadow_lanes(t, item, context, warp, mask, tagged, position);
             mask = others;
             continue;
         }

@@ -283,7 +283,7 @@ struct tracer {
 
     struct wait_counts waits;
     struct flights flying, most_flying; /* the block's bulk copies, now; and the most of all copies */
-    /* copies of single threads, now, and the most; their sum, which does not depend on who runs first */
+    /* copies of single threads, now, and the most; their sum does not depend on which thread runs first */
     struct flights of_thread[MAX_THREADS], most_of_thread[MAX_THREADS], of_threads;
 
     struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
@@ -501,6 +501,8 @@ void shadow_accesses(struct tracer *, unsigned thread, const uint32_t *items, un
                      const uint64_t **address);
 void shadow_request(struct tracer *, const struct site *, unsigned warp, const uint64_t *tagged,
                     unsigned position);
+void shadow_lanes(struct tracer *, uint32_t item, uint32_t context, unsigned warp, uint32_t mask,
+                  const uint64_t *tagged, unsigned position);
 bool shadow_map(struct region *, uintptr_t start, size_t bytes, bool global);
 void shadow_forget(struct region *, uintptr_t start, size_t bytes);
 void shadow_free(struct region *);

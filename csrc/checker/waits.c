@@ -27,7 +27,7 @@ void wait_tried(struct tracer *t, const char *file, int line, bool passed)
         found->idle++;
 }
 
-static void raise(struct flights *most, uint64_t copies, uint64_t bytes)
+static void keep_most(struct flights *most, uint64_t copies, uint64_t bytes)
 {
     most->copies = copies > most->copies ? copies : most->copies;
     most->bytes = bytes > most->bytes ? bytes : most->bytes;
@@ -37,7 +37,7 @@ void flight_begin(struct tracer *t, const struct bulk *bulk)
 {
     t->flying.copies++;
     t->flying.bytes += bulk->copy.bytes;
-    raise(&t->most_flying, t->flying.copies + t->of_threads.copies, t->flying.bytes + t->of_threads.bytes);
+    keep_most(&t->most_flying, t->flying.copies + t->of_threads.copies, t->flying.bytes + t->of_threads.bytes);
 }
 
 void flight_end(struct tracer *t, const struct bulk *bulk)
@@ -55,10 +55,10 @@ void thread_flight_begin(struct tracer *t, unsigned thread, unsigned bytes)
 
     now->copies++;
     now->bytes += bytes;
-    raise(most, now->copies, now->bytes);
+    keep_most(most, now->copies, now->bytes);
     t->of_threads.copies += most->copies - before.copies;
     t->of_threads.bytes += most->bytes - before.bytes;
-    raise(&t->most_flying, t->flying.copies + t->of_threads.copies, t->flying.bytes + t->of_threads.bytes);
+    keep_most(&t->most_flying, t->flying.copies + t->of_threads.copies, t->flying.bytes + t->of_threads.bytes);
 }
 
 void thread_flight_end(struct tracer *t, unsigned thread, unsigned bytes)
@@ -78,5 +78,5 @@ void waits_join(struct trace *trace, const struct tracer *t)
             found->idle += own->idle;
         }
     }
-    raise(&trace->most_flying, t->most_flying.copies, t->most_flying.bytes);
+    keep_most(&trace->most_flying, t->most_flying.copies, t->most_flying.bytes);
 }

@@ -427,10 +427,11 @@ static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
         refuse(w, KIND_MISALIGNED, bulk, "with an address in shared memory that is not a multiple of 128");
     bulk->copy.bytes = bulk->tensor.element;
     for (int i = 0; i < rank; i++) {
-        snprintf(why, sizeof why, "to a box that begins at %d in dimension %d: only a load may begin before 0",
-                 bulk->copy.at[i], i);
-        if (!bulk->copy.mbarrier && bulk->copy.at[i] < 0) /* CUDA C++ Programming Guide, "Multi-dimensional TMA" */
+        if (!bulk->copy.mbarrier && bulk->copy.at[i] < 0) { /* CUDA C++ Programming Guide, on tensor copies */
+            snprintf(why, sizeof why, "to a box that begins at %d in dimension %d: only a load may begin before 0",
+                     bulk->copy.at[i], i);
             refuse(w, KIND_OUT_OF_BOUNDS, bulk, why);
+        }
         bulk->copy.bytes *= rows_of(&bulk->tensor, i);
     }
 }

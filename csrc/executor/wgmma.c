@@ -483,8 +483,8 @@ static unsigned most_registers(unsigned threads)
     return each < MAX_REGISTERS ? each : MAX_REGISTERS;
 }
 
-/* Reports that warps want more registers than the block has: on a GPU the last setmaxnreg.inc waits for ever.
- * Warps that have executed none keep what they began with. */
+/* Reports that warps want more registers than the block has, by what each has at the end: on a GPU the last
+ * setmaxnreg.inc waits for ever. Warps that have executed none keep what they began with. */
 static void check_registers(struct worker *w)
 {
     const struct wgmma_state *all = w->wgmma;

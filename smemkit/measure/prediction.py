@@ -19,6 +19,7 @@ __all__ = [
     "H200",
     "IMMA",
     "MMA",
+    "TF32",
     "WGMMA",
     "Gpu",
     "Multiplier",
@@ -51,11 +52,12 @@ class Multiplier:
 
 
 # Of a Hopper multiprocessor: wgmma reaches 2048 multiply-adds of 16-bit operands per clock, mma.sync 63 % of that
-# (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024), and
-# twice as many of bytes; an mma of doubles as many as FMA units of float32 (NVIDIA's data sheet). A warp does a
-# quarter of a wgmma.
+# (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024), twice
+# as many of bytes, and half as many of TF32; mma of doubles as many as FP32 units (NVIDIA's data sheet). A warp does
+# a quarter of a wgmma.
 FMA = Multiplier("FMA", WARP, WARP * SCHEDULERS)
 MMA = Multiplier("tensor cores", 16 * 8 * 16, 0.63 * 2048)
+TF32 = Multiplier("tensor cores", 16 * 8 * 8, MMA.per_clock / 2)
 IMMA = Multiplier("tensor cores", 16 * 8 * 32, 2 * MMA.per_clock)
 DMMA = Multiplier("tensor cores", 16 * 8 * 8, FMA.per_clock)
 WGMMA = Multiplier("tensor cores", 64 * 128 * 16 // 4, 2048)

@@ -34,7 +34,7 @@ class KernelInfo:
     dtypes : tuple of str
         The dtypes of its operands.
     precision : str
-        In which it multiplies float32: "highest", or "high" for TF32.
+        "high" if it multiplies float32 in TF32, otherwise "highest".
     role : str
         "rung" (a lesson of the ladder), "production" (``kernel=None`` may choose it), or "ceiling" (not the op,
         but an upper bound on its speed).
@@ -154,7 +154,7 @@ def ladder_of(op: str, dtype: str | None = None) -> list[KernelInfo]:
 
 
 def computes(row: KernelInfo, dtype: str) -> bool:
-    """Whether a kernel takes a dtype, and computes at its precision."""
+    """Whether a kernel takes a dtype, and computes at the dtype's own precision: not float32 in TF32."""
     return dtype in row.dtypes and (dtype != "float32" or row.precision == "highest")
 
 

@@ -259,3 +259,35 @@ def test_two_inits_at_one_line_are_one_fault():
     (fault,) = check("{init};\n" + SYNC).faults
     assert fault.line == fault.other_line
     assert {consequence.kind for consequence in fault.knock_on} <= {"race"}
+
+
+OWN_OBJECTS = """
+#include <cstdint>
+__global__ void k(unsigned long long *y)
+{
+    __shared__ uint64_t bar[64];
+    const int t = threadIdx.x;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&bar[t % 32]);
+    BODY
+}
+"""
+INIT_OWN = 'asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(at) : "memory");'
+ARRIVE_OWN = 'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at) : "memory");'
+
+
+@pytest.mark.parametrize("lanes", [31, 32])  # all lanes of a warp are checked together
+@pytest.mark.parametrize(
+    ("body", "hazards"),
+    [
+        (f"if (t < LANES) {INIT_OWN} __syncthreads(); if (t < LANES) y[t] = bar[t];", set()),
+        (f"if (t >= 32) bar[t - 32] = t; else if (t < LANES) {INIT_OWN}", {"WAW"}),
+        (f"if (t < LANES) {INIT_OWN} if (t >= 32 && t - 32 < LANES) y[t] = bar[t - 32];", {"RAW"}),
+        (f"if (t < LANES) {INIT_OWN} __syncthreads(); if (t >= 32 && t - 32 < LANES) {ARRIVE_OWN}", set()),
+    ],
+)
+def test_the_init_of_a_whole_warp_is_a_store(body, hazards, lanes):
+    text = OWN_OBJECTS.replace("BODY", body.replace("LANES", str(lanes)))
+    with smemkit.Device("cpu"):
+        report = smemkit.check(smemkit.Kernel(text)[1, 64], np.zeros(64, np.uint64))
+    assert {fault.hazard for fault in report.faults} == hazards, report
+    assert all(fault.kind == "race" and fault.other_line for fault in report.faults), report

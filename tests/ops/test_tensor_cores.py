@@ -314,11 +314,20 @@ def test_other_operands_are_converted_to_the_dtype_of_the_result(device, dtypes,
 
 
 def test_a_kernel_of_bytes_takes_no_other_operands(device):
-    bytes_, words = np.ones((2, 2), np.int8), np.ones((2, 2), np.int32)
-    for a, b in (words, words), (bytes_, words), (bytes_, bytes_.view(np.uint8)):
-        with pytest.raises(ValueError, match="x1: expected dtype int8 or uint8 for kernel 'imma', got int"):
-            smemkit.matmul(a, b, kernel="imma", device=device)
-    assert smemkit.matmul(bytes_, bytes_, kernel="imma", device=device).dtype == np.int8
+    one = {name: np.ones((2, 2), name) for name in ("int8", "uint8", "int32", "float32")}
+    for x1, x2, dtype, result in (
+        ("int32", "int32", None, "int32"),
+        ("int8", "int32", None, "int32"),
+        ("int8", "uint8", None, "int16"),
+        ("int8", "int8", "int64", "int64"),
+        ("float32", "float32", None, "float32"),
+    ):
+        message = (
+            f"kernel 'imma' multiplies two operands of int8, .* got {x1} and {x2}, with a result of {result};"
+        )
+        with pytest.raises(ValueError, match=message):
+            smemkit.matmul(one[x1], one[x2], dtype=dtype, kernel="imma", device=device)
+    assert smemkit.matmul(one["int8"], one["int8"], kernel="imma", device=device).dtype == np.int8
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 16, 48), (130, 160, 144), (131, 129, 67)])

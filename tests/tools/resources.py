@@ -21,12 +21,12 @@ from pathlib import Path
 
 import smemkit
 from smemkit.bench.suites import usual_dtype
-from smemkit.measure.prediction import DMMA, FMA, IMMA, MMA, WGMMA, predict
+from smemkit.measure.prediction import DMMA, FMA, IMMA, MMA, TF32, WGMMA, predict
 from smemkit.measure.records import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTED = {"float16": (256, 256, 128), "int8": (256, 256, 256)}  # whole tiles; of other dtypes 128
-MULTIPLIERS = {"float16": MMA, "int8": IMMA, "float64": DMMA}  # of kernels of tensor cores
+MULTIPLIERS = {"float16": MMA, "float32": TF32, "int8": IMMA, "float64": DMMA}  # of kernels of tensor cores
 TYPES = {"float32": "float", "float16": "__half", "float64": "double", "int8": "signed char"}
 # functions that may spill: regular expressions that match their signatures, and why
 SPILLS = {
@@ -36,7 +36,16 @@ SPILLS = {
     r"matmul_tiny<complex<": "the same; without the division it takes up to 30 % longer (16 x 16, float32, H100)",
 }
 SHAPE = (4096, 4096, 4096)
-WITHOUT_TILES = ("sequential", "matvec", "tiny", "wgmma_digits", "wgmma_digits_small")  # or several products
+FMA_RUNGS = ("thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined")
+SEVERAL_PRODUCTS = (
+    "mma_split",
+    "wgmma_split",
+    "wgmma_split_small",
+    "wgmma_single",
+    "wgmma_digits",
+    "wgmma_digits_small",
+)
+WITHOUT = ("sequential", "matvec", "tiny", *SEVERAL_PRODUCTS)  # tiles, or one product per pair of elements
 HEAD = (
     "kernel",
     "tile",
@@ -89,14 +98,21 @@ def parse(text, tile=None, dtype="float32"):
 
 
 def spilling(text):
-    """What spills in matmul and SPILLS does not have, a line per function."""
+    """What spills in matmul and SPILLS does not have, and which rungs of FP32 units have too many registers for two
+    blocks of 256 threads: a line per function."""
     found = [(name, used) for name, used in functions(text) if re.match(r"(void )?matmul_", name)]
     if not found:
         raise ValueError("ptxas reports no kernel of matmul")
-    return [
+    lines = [
         f"{used.spilled} bytes: {name}"
         for name, used in found
         if used.spilled and not any(re.search(pattern, name) for pattern in SPILLS)
+    ]
+    rungs = rf"(void )?matmul_({'|'.join(FMA_RUNGS)})\b"
+    return lines + [
+        f"{used.registers} registers: {name}"
+        for name, used in found
+        if re.match(rungs, name) and used.registers > 128
     ]
 
 
@@ -125,7 +141,7 @@ def cells(row, records):
     dtype = usual_dtype(row)
     counted, multiplier = COUNTED.get(dtype, (128, 128, 128)), FMA
     if "mma" in row.name:
-        multiplier = WGMMA if "wgmma" in row.name else MULTIPLIERS.get(dtype, MMA)
+        multiplier = WGMMA if "wgmma" in row.name else MULTIPLIERS[dtype]
     operands = ladder._operands("matmul", counted, dtype)
     report = smemkit.check(smemkit.matmul, *operands, kernel=row.name)
     work = ladder.product_work(report, counted, SHAPE, itemsize=operands[0].itemsize, multiplier=multiplier)
@@ -139,7 +155,7 @@ def cells(row, records):
 
 
 def main():
-    rows = {row.name: row for row in smemkit.kernels("matmul") if row.name not in WITHOUT_TILES}
+    rows = {row.name: row for row in smemkit.kernels("matmul") if row.name not in WITHOUT}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *rows], metavar="kernel", help="default: all")
     parser.add_argument("--log", type=Path, metavar="FILE", help="require that no others spill in a build")
@@ -147,7 +163,7 @@ def main():
     if options.log:
         found = spilling(options.log.read_text())
         print(
-            "\n".join(["functions that spill:", *found])
+            "\n".join(["functions that spill, or have too many registers:", *found])
             if found
             else "no kernel of matmul spills, but for those in SPILLS"
         )

@@ -40,6 +40,13 @@ def test_what_spills_is_told_but_for_the_functions_that_may():
     assert not resources.spilling(REPORT.replace("12matmul_tiledIf", "25matmul_columns_by_vectorsIf"))
 
 
+def test_a_rung_that_leaves_no_room_for_a_second_block_is_told():
+    many = REPORT.replace("12matmul_tiledIf", "16matmul_warp_tileIf").replace(
+        "Used 40 registers", "Used 129 registers"
+    )
+    assert [line for line in resources.spilling(many) if line.startswith("129 registers: void matmul_warp_tile")]
+
+
 def test_a_log_that_has_no_kernels_is_refused():
     with pytest.raises(ValueError, match="no kernel"):
         resources.spilling("nvcc warning : nothing to say")

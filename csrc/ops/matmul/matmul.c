@@ -310,6 +310,21 @@ static bool are_bytes(const struct call *call, enum dtype result)
            result & (INT32 | UINT32);
 }
 
+/* Whether a kernel of 8-bit operands has got them. */
+static bool check_bytes(const struct call *call, enum dtype operands, enum dtype result)
+{
+    const struct kernel_row *row = call->kernel.row;
+
+    if (row->dtypes != (INT8 | UINT8) || row->dtypes & operands)
+        return true;
+    PyErr_Format(
+        PyExc_ValueError,
+        "kernel '%s' multiplies two operands of int8, or two of uint8, with a result of 8 or 32 bits; got %s "
+        "and %s, with a result of %s; kernel=None accepts more dtypes",
+        row->name, dtype_name(call->in[0].dtype), dtype_name(call->in[1].dtype), dtype_name(result));
+    return false;
+}
+
 /* Completes the choice of the kernel. */
 static struct matmul_method choose_method(struct call *call, enum precision precision, struct matmul_size size)
 {
@@ -416,7 +431,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
                                  call_has_host_operands(&call), &call.device, &call.kernel))
         return call_fail(&call);
     operands = call.kernel.row->traits & NARROW && are_bytes(&call, dtype) ? call.in[0].dtype : dtype;
-    if (!check_kernel_dtype(&call.kernel, "x1", operands) ||
+    if (!check_bytes(&call, operands, dtype) || !check_kernel_dtype(&call.kernel, "x1", operands) ||
         !read_precision(args->precision, &call.kernel, dtype, &precision) ||
         !read_stream(state, args->stream, call.device, &call.stream) ||
         !call_read_out(state, &call, args->out, dtype, ndim, shape, args->stream))

@@ -40,9 +40,9 @@ SMEMKIT_INLINE uint64_t mbarrier_arrive(void *at, uint64_t count, uint64_t dropp
     smemkit_tick(1);
     return state;
 }
-/* Whether an arrival releases. `own_block`: the instruction says .cta; then it does not to those who wait for
- * another block's mbarrier. (Without a scope .cta is the default of PTX, too; but so are the arrivals of kernels
- * that rely on more, CUTLASS's among them.) */
+/* Whether an arrival releases. `own_block`: the instruction says .cta; then it does not release to those who wait
+ * for another block's mbarrier. PTX takes .cta if there is no scope, too; but CUTLASS and others write arrivals
+ * without one and rely on .cluster: those release. The scope of a wait is not checked. */
 SMEMKIT_INLINE bool arrival_releases(const void *at, bool relaxed, bool own_block)
 {
     return !relaxed && !(own_block && smemkit_cluster_rank_of(at) != smemkit_cluster_rank());
