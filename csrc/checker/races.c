@@ -399,24 +399,6 @@ void shadow_request(struct tracer *t, const struct site *site, unsigned warp, co
     }
 }
 
-void shadow_lanes(struct tracer *t, uint32_t item, uint32_t context, unsigned warp, uint32_t mask,
-                  const uint64_t *tagged, unsigned position)
-{
-    const unsigned first = warp * LANES + (unsigned)__builtin_ctz(mask);
-    struct access now = {.block = t->block_number,
-                         .epoch = t->threads[first].epoch,
-                         .item = item,
-                         .context = context,
-                         .position = position_in_thread(t, position)};
-
-    for (; mask; mask &= mask - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(mask);
-
-        now.thread = warp * LANES + lane;
-        access_cells(t, &now, tagged[lane]);
-    }
-}
-
 /* An asynchronous copy to a cell is issued. */
 static void issue_to_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *copy)
 {

@@ -268,6 +268,19 @@ static void update_cost(struct site *site, uint32_t mask, const uint64_t *tagged
     keep_example(site, mask, addresses);
 }
 
+/* Checks the stores of lanes to mbarriers, which have no site of their own. */
+static void check_objects(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, const uint64_t *tagged,
+                          unsigned warp, unsigned position)
+{
+    struct site lanes = {.item = item, .context = context, .kind = ACCESS_STORE};
+
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        lanes.group_lane[lanes.group_count] = (uint8_t)__builtin_ctz(rest);
+        lanes.group_lanes[lanes.group_count++] = rest & -rest;
+    }
+    shadow_request(t, &lanes, warp, tagged, position);
+}
+
 void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, const uint64_t *tagged,
                    bool unchecked, unsigned warp, unsigned position)
 {
@@ -295,7 +308,7 @@ void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t m
         mask &= ~others;
         if (access == ACCESS_OBJECT) {
             if (unchecked)
-                shadow_lanes(t, item, context, warp, mask, tagged, position);
+                check_objects(t, item, context, mask, tagged, warp, position);
             mask = others;
             continue;
         }

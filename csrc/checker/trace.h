@@ -501,8 +501,6 @@ void shadow_accesses(struct tracer *, unsigned thread, const uint32_t *items, un
                      const uint64_t **address);
 void shadow_request(struct tracer *, const struct site *, unsigned warp, const uint64_t *tagged,
                     unsigned position);
-void shadow_lanes(struct tracer *, uint32_t item, uint32_t context, unsigned warp, uint32_t mask,
-                  const uint64_t *tagged, unsigned position);
 bool shadow_map(struct region *, uintptr_t start, size_t bytes, bool global);
 void shadow_forget(struct region *, uintptr_t start, size_t bytes);
 void shadow_free(struct region *);

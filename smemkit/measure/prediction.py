@@ -53,7 +53,7 @@ class Multiplier:
 
 # Of a Hopper multiprocessor: wgmma reaches 2048 multiply-adds of 16-bit operands per clock, mma.sync 63 % of that
 # (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024), twice
-# as many of bytes, and half as many of TF32; mma of doubles as many as FP32 units (NVIDIA's data sheet). A warp does
+# as many of bytes, half as many of TF32; mma of doubles as many as FP32 units (NVIDIA's data sheet). A warp does
 # a quarter of a wgmma.
 FMA = Multiplier("FMA", WARP, WARP * SCHEDULERS)
 MMA = Multiplier("tensor cores", 16 * 8 * 16, 0.63 * 2048)

@@ -36,7 +36,7 @@ SPILLS = {
     r"matmul_tiny<complex<": "the same; without the division it takes up to 30 % longer (16 x 16, float32, H100)",
 }
 SHAPE = (4096, 4096, 4096)
-FMA_RUNGS = ("thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined")
+FMA_RUNGS = ("thread_row", "thread_tile", "vectorized", "warp_tile")
 SEVERAL_PRODUCTS = (
     "mma_split",
     "wgmma_split",
@@ -98,8 +98,8 @@ def parse(text, tile=None, dtype="float32"):
 
 
 def spilling(text):
-    """What spills in matmul and SPILLS does not have, and which rungs of FP32 units have too many registers for two
-    blocks of 256 threads: a line per function."""
+    """What spills in matmul and SPILLS does not have, and which rungs of FP32 units have too many registers for
+    two blocks of 256 threads: a line per function."""
     found = [(name, used) for name, used in functions(text) if re.match(r"(void )?matmul_", name)]
     if not found:
         raise ValueError("ptxas reports no kernel of matmul")
