@@ -43,6 +43,11 @@ void remotes_begin(struct tracer *t)
     }
 }
 
+void remotes_have_begun(struct tracer *t, unsigned thread)
+{
+    t->begun[thread] = UINT16_MAX;
+}
+
 void remotes_dispose(struct tracer *t)
 {
     free(t->remotes);

@@ -153,6 +153,8 @@ static void cluster_barrier(struct worker *w, const void *cluster, bool arrives,
     trace_check_log(w->tracer, w->current);
     clock_atomic_begin(w->tracer);
     clock_atomic(w->tracer, w->current, (uintptr_t)cluster, arrives, !orders ? 0 : arrives ? 2 : 1);
+    if (!arrives)
+        remotes_have_begun(w->tracer, w->current);
 }
 
 static void earlier_awaited(struct worker *w)

@@ -405,6 +405,7 @@ struct tracer *remote_tracer(const struct tracer *, uintptr_t address);
 bool remote_access(struct tracer *, struct tracer *remote, uintptr_t address, unsigned bytes,
                    struct code_location);
 void remotes_begin(struct tracer *);
+void remotes_have_begun(struct tracer *, unsigned thread); /* the thread has waited for the cluster's barrier */
 void remotes_end(struct tracer *);
 void remotes_dispose(struct tracer *);
 /* wgmma.c: as in struct observer; around the worker's launch and block */
