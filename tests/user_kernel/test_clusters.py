@@ -381,7 +381,8 @@ FOUND = [
     ("cluster.sync(); if (rank) cluster.map_shared_rank(s, 0)[t] = 5; else if (s[t] == 9) x[t] = 1; "
      "cluster.sync();", "race", "and nothing orders the two"),
     ('asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;"); const int o = '
-     "cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race", "and nothing orders the two"),
+     "cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race",
+     "and nothing orders the two"),
     ("cluster.sync(); if (rank == 0) cluster.map_shared_rank(s, 1)[t + 1] = 0; cluster.sync();",
      "out_of_bounds", ""),
     ("cluster.sync(); if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
