@@ -263,7 +263,7 @@ def test_two_inits_at_one_line_are_one_fault():
 
 OWN_OBJECTS = """
 #include <cstdint>
-__global__ void k(unsigned long long *y)
+__global__ void k(unsigned long long *y, int lanes)
 {
     __shared__ uint64_t bar[64];
     const int t = threadIdx.x;
@@ -279,15 +279,15 @@ ARRIVE_OWN = 'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at) : "m
 @pytest.mark.parametrize(
     ("body", "hazards"),
     [
-        (f"if (t < LANES) {INIT_OWN} __syncthreads(); if (t < LANES) y[t] = bar[t];", set()),
-        (f"if (t >= 32) bar[t - 32] = t; else if (t < LANES) {INIT_OWN}", {"WAW"}),
-        (f"if (t < LANES) {INIT_OWN} if (t >= 32 && t - 32 < LANES) y[t] = bar[t - 32];", {"RAW"}),
-        (f"if (t < LANES) {INIT_OWN} __syncthreads(); if (t >= 32 && t - 32 < LANES) {ARRIVE_OWN}", set()),
+        (f"if (t < lanes) {INIT_OWN} __syncthreads(); if (t < lanes) y[t] = bar[t];", set()),
+        (f"if (t >= 32) bar[t - 32] = t; else if (t < lanes) {INIT_OWN}", {"WAW"}),
+        (f"if (t < lanes) {INIT_OWN} if (t >= 32 && t - 32 < lanes) y[t] = bar[t - 32];", {"RAW"}),
+        (f"if (t < lanes) {INIT_OWN} __syncthreads(); if (t >= 32 && t - 32 < lanes) {ARRIVE_OWN}", set()),
     ],
 )
 def test_the_init_of_a_whole_warp_is_a_store(body, hazards, lanes):
-    text = OWN_OBJECTS.replace("BODY", body.replace("LANES", str(lanes)))
     with smemkit.Device("cpu"):
-        report = smemkit.check(smemkit.Kernel(text)[1, 64], np.zeros(64, np.uint64))
+        kernel = smemkit.Kernel(OWN_OBJECTS.replace("BODY", body))
+    report = smemkit.check(kernel[1, 64], np.zeros(64, np.uint64), lanes)
     assert {fault.hazard for fault in report.faults} == hazards, report
     assert all(fault.kind == "race" and fault.other_line for fault in report.faults), report

@@ -84,7 +84,7 @@ def test_stmatrix_matches_hardware_counts(count, trans):
     assert len(STMATRIX_TRUTH) == 61
     source = STMATRIX.replace("COUNT", f"x{count}.trans" if trans else f"x{count}")
     kernel = smemkit.Kernel(source.replace("WORDS", ", ".join(["%1"] * count)))
-    for row in STMATRIX_TRUTH[:: times(1, 6)]:
+    for row in STMATRIX_TRUTH[:: times(1, 12)]:
         report = smemkit.check(kernel[1, 32], np.array(row["rows"], np.int32))
         (line,) = (line for line in report.lines if line.space == "shared")
         assert (line.access, line.requests) == ("store", 1)
