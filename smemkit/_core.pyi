@@ -227,11 +227,17 @@ def wavefronts(addresses, size, store, banks, bank_width) -> tuple[int, int, int
     """The fields of `smemkit.Access`, and the number of consecutive lanes that are served together."""
 
 def checked(
-    function: Callable[[], Any], blocks: int, schedule: int, seed: int, all_blocks_rows: int
+    function: Callable[[], Any],
+    blocks: int,
+    schedule: int,
+    seed: int,
+    all_blocks_rows: bytes | None,
+    completion: int,
 ) -> list[dict[str, Any]]:
     """Calls `function` and checks its launches on the CPU device: `blocks` blocks of each (0: all), but all blocks
-    of the kernel table's rows whose bits are set in `all_blocks_rows`. The schedule is 0 serial, 1 lockstep, 2
-    random. Returns a dict per launch; smemkit/checker/findings.py knows the keys."""
+    of the kernel table's rows whose bytes in `all_blocks_rows` are not 0. The schedule is 0 serial, 1 lockstep, 2
+    random; the completion of asynchronous copies 0 early, 1 late. Returns a dict per launch;
+    smemkit/checker/findings.py knows the keys."""
 
 def chain_launch(overtakes: bool) -> None:
     """Inside a check: the next launch is one of a chain, and may begin before the one before it has ended."""

@@ -353,11 +353,11 @@ struct checking {
     enum schedule schedule;
     enum completion completion;
     uint64_t seed;
-    uint64_t blocks; /* blocks to check per launch; 0: all */
-    bool all_blocks; /* check all blocks of the next launch, because they cooperate */
-    uint64_t whole;  /* bit i: check all blocks of launches of kernel row i */
-    bool overtakes;  /* the next launch may overtake the one before it */
-    bool chained;    /* so may later ones: what each has accessed is kept */
+    uint64_t blocks;             /* blocks to check per launch; 0: all */
+    bool all_blocks;             /* check all blocks of the next launch, because they cooperate */
+    const char *all_blocks_rows; /* [i] != 0: check all blocks of launches of kernel row i; NULL: of none */
+    bool overtakes;              /* the next launch may overtake the one before it */
+    bool chained;                /* so may later ones: what each has accessed is kept */
     struct trace *first, *last;
 };
 

@@ -157,7 +157,7 @@ static bool cpu_launch(struct device *device, const struct kernel_row *row, cons
     (void)stream;
     launch_counted();
     if (check)
-        check->all_blocks = check->whole >> row->index & 1;
+        check->all_blocks = check->all_blocks_rows && check->all_blocks_rows[row->index];
     if (!launchers[row->index]) {
         failure_set(failure, FAILURE_KERNEL, "kernel: '%s' of %s needs hardware that the CPU device does not have",
                     row->name, op_names[row->op]);

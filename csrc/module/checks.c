@@ -242,6 +242,19 @@ static PyObject *trace_dict(const struct trace *trace)
         (unsigned long long)trace->most_flying.bytes);
 }
 
+/* One byte for each row of the kernel table, or None. The bytes live as long as their object. */
+static bool read_rows(PyObject *value, const char **rows)
+{
+    if (value == Py_None)
+        return true;
+    if (!PyBytes_Check(value) || PyBytes_GET_SIZE(value) != ROW_COUNT) {
+        PyErr_Format(PyExc_ValueError, "all_blocks_rows: expected %d bytes, got %R", (int)ROW_COUNT, value);
+        return false;
+    }
+    *rows = PyBytes_AS_STRING(value);
+    return true;
+}
+
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     struct checking check = {.schedule = SCHEDULE_SERIAL};
@@ -254,7 +267,8 @@ PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count
     check.blocks = PyLong_AsUnsignedLongLong(args[1]);
     check.schedule = (enum schedule)PyLong_AsLong(args[2]);
     check.seed = PyLong_AsUnsignedLongLong(args[3]);
-    check.whole = PyLong_AsUnsignedLongLong(args[4]);
+    if (!read_rows(args[4], &check.all_blocks_rows))
+        return NULL;
     check.completion = (enum completion)PyLong_AsLong(args[5]);
     if (PyErr_Occurred())
         return NULL;

@@ -105,7 +105,7 @@ def check(
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, got {seed!r}")
     block_count = _blocks_to_check(blocks)
-    all_blocks_rows = 0
+    all_blocks_rows = None
     if hasattr(target, "_checked_call"):
         if keywords:
             raise TypeError(f"{next(iter(keywords))}: a launch of a kernel takes no options of an operation")
@@ -131,7 +131,7 @@ def check(
             (bound.pop() if bound else _bind_operation(target, args, keywords))()
 
         kernels, texts, sources, scalars = (), (), {}, []
-        all_blocks_rows = _inter_block_rows() if blocks == "auto" else 0
+        all_blocks_rows = _inter_block_rows() if blocks == "auto" else None
     else:
         raise TypeError(
             "target: expected an operation of smemkit, kernel[grid, block] or a chain of launches, got "
@@ -243,12 +243,11 @@ def _bind_operation(operation: Callable[..., Any], args: Sequence[Any], keywords
 
 
 @cache
-def _inter_block_rows() -> int:
-    """The rows of the kernel table whose blocks cooperate, as a bit set."""
-    return sum(
-        1 << index
-        for index, row in enumerate(_core.kernel_rows())
-        if _INTER_BLOCK_SYNC.search(mask(kernel_table.source(row["op"], row["name"])))
+def _inter_block_rows() -> bytes:
+    """A byte for each row of the kernel table: whether the kernel's blocks cooperate."""
+    return bytes(
+        _INTER_BLOCK_SYNC.search(mask(kernel_table.source(row["op"], row["name"]))) is not None
+        for row in _core.kernel_rows()
     )
 
 

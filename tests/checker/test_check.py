@@ -4,6 +4,7 @@ arguments."""
 import math
 import subprocess
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -193,6 +194,28 @@ def test_cooperating_blocks_are_all_checked():
     assert report.launches[0].blocks_checked == 500
     report = smemkit.check(smemkit.sum, np.ones(40_000, np.float32), kernel="atomic")
     assert [launch.blocks_checked for launch in report.launches] == [launch.blocks for launch in report.launches]
+
+
+@pytest.mark.parametrize("index", [0, 63, 64, -1])
+def test_the_rows_whose_blocks_are_all_checked(index):
+    """Each row of the kernel table has a byte of its own, however many rows there are."""
+    from smemkit import _core
+
+    rows = _core.kernel_rows()
+    mine = next(i for i, row in enumerate(rows) if (row["op"], row["name"]) == ("transpose", "padded"))
+    index = [i for i in range(len(rows)) if i != mine][index]
+    x = np.ones((320, 320), np.float32)
+
+    def checked(*chosen):
+        flags = bytes(i in chosen for i in range(len(rows)))
+        run = partial(smemkit.transpose, x, kernel="padded", device="cpu")
+        return [launch["blocks_checked"] for launch in _core.checked(run, 1, 0, 0, flags, 1)]
+
+    assert smemkit.check(smemkit.transpose, x, kernel="padded").ok  # loads the checked kernels
+    assert checked(index) == checked() == [1]
+    assert checked(index, mine)[0] > 1
+    with pytest.raises(ValueError, match=f"all_blocks_rows: expected {len(rows)} bytes"):
+        _core.checked(lambda: None, 1, 0, 0, b"1", 1)
 
 
 def test_an_operation_of_several_launches_reports_each():
@@ -427,7 +450,7 @@ def test_a_check_inside_a_check_is_refused():
     from smemkit import _core
 
     with pytest.raises(RuntimeError, match="check: checks cannot be nested"):
-        _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, 0, 1)
+        _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, None, 1)
     assert smemkit.check(smemkit.sum, np.ones(10, np.float32)).ok
 
 

@@ -340,7 +340,7 @@ def test_launch_cache_forgets_the_choice_of_former_thresholds(cache):
     for values in (None, small, None):
         _core.set_tuned_thresholds("cpu", values)
         for _ in range(2):
-            (launch,) = _core.checked(lambda: smemkit.transpose(x, out=out), 1 << 20, 0, 0, 0, 1)
+            (launch,) = _core.checked(lambda: smemkit.transpose(x, out=out), 1 << 20, 0, 0, None, 1)
             taken.append(launch["kernel"])
             assert_array_equal(out.numpy(), x.numpy().T)
     assert taken[0] == taken[1] == taken[4] == taken[5]
