@@ -20,6 +20,7 @@
 #include "mbarrier.h"
 #include "schedule.h"
 
+enum { TYPE_TF32 = 11 }; /* CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 */
 enum { MAX_BULKS = 1 << 16, MAX_TRANSACTION = (1 << 20) - 1, GRAIN = 16, TENSOR_GRAIN = 128 };
 
 struct transactions {
@@ -268,6 +269,22 @@ void bulk_each_piece(const struct bulk *bulk, bulk_piece_function function, void
                  &(struct bulk_piece){copy->mbarrier ? from : to, copy->mbarrier ? to : from, copy->bytes});
 }
 
+/* The TMA rounds floats to TF32, which has 10 bits of fraction: to nearest, ties to even; infinity and NaN stay.
+ * (Measured by others on a GPU of sm_120: triton-lang/triton, pull request 11751) */
+static void load_tf32(char *to, const char *from, size_t bytes)
+{
+    enum { CUT = 13, EXPONENT = 0x7f800000 };
+
+    for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) {
+        uint32_t x;
+
+        memcpy(&x, from + at, sizeof x);
+        if ((x & EXPONENT) != EXPONENT)
+            x = (x + (1u << (CUT - 1)) - 1 + (x >> CUT & 1)) >> CUT << CUT;
+        memcpy(to + at, &x, sizeof x);
+    }
+}
+
 static void move_piece(void *context, const struct bulk_piece *piece)
 {
     const struct bulk *bulk = context;
@@ -279,6 +296,8 @@ static void move_piece(void *context, const struct bulk_piece *piece)
         memcpy(piece->global, piece->shared, piece->bytes);
     else if (copy->mbarrier && piece->global && copy->combine)
         copy->combine(piece->shared, piece->global, piece->bytes);
+    else if (copy->mbarrier && piece->global && copy->tensor && bulk->tensor.type == TYPE_TF32)
+        load_tf32(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier && piece->global)
         memcpy(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier)
@@ -423,6 +442,8 @@ static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
         snprintf(why, sizeof why, "of %d dimensions with a tensor map of %d", rank, bulk->tensor.rank);
         refuse(w, KIND_TRAP, bulk, why);
     }
+    if (bulk->tensor.type == TYPE_TF32 && !bulk->copy.mbarrier)
+        refuse(w, KIND_TRAP, bulk, "with a tensor map of TF32, which the executor knows for loads only");
     if ((uintptr_t)shared % TENSOR_GRAIN)
         refuse(w, KIND_MISALIGNED, bulk, "with an address in shared memory that is not a multiple of 128");
     bulk->copy.bytes = bulk->tensor.element;

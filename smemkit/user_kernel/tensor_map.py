@@ -37,6 +37,7 @@ _TYPES = {
     "float8_e4m3fn": 0,
     "float8_e5m2": 0,
 }
+_TF32 = 11
 _NANS = {"float16": b"\xff\x7f", "bfloat16": b"\xff\x7f", "float32": b"\xff\xff\xff\x7f"}
 _NANS["float64"] = b"\xff" * 6 + b"\xff\x7f"
 
@@ -64,6 +65,9 @@ class TensorMap(ArrayArgument):
     element_strides : sequence of int, optional
         Steps of 1 to 8 elements from one element of the box to the next, 1 in the last dimension: shared memory
         receives one in so many. All 1 if they are left out.
+    tf32 : bool
+        Elements are float32, and a load rounds them to TF32: to 10 bits of fraction, ties to even. The map is for
+        loads only.
 
     Raises
     ------
@@ -87,11 +91,12 @@ class TensorMap(ArrayArgument):
         fill: str = "zeros",
         strides: tuple[int, ...] | None = None,
         element_strides: tuple[int, ...] | None = None,
+        tf32: bool = False,
     ):
         if not isinstance(array, (np.ndarray, Array)):
             raise TypeError(f"array: expected a NumPy array or an Array, got {type(array).__name__}")
         self.array, self.box = array, tuple(int(extent) for extent in box)
-        self.swizzle, self.fill = swizzle, fill
+        self.swizzle, self.fill, self.tf32 = swizzle, fill, bool(tf32)
         self.strides = tuple(int(stride) for stride in (array.strides if strides is None else strides))
         self.element_strides = tuple(map(int, (1,) * array.ndim if element_strides is None else element_strides))
         self._check()
@@ -105,6 +110,7 @@ class TensorMap(ArrayArgument):
             fill=self.fill,
             strides=self.strides,
             element_strides=self.element_strides,
+            tf32=self.tf32,
         )
 
     def __repr__(self) -> str:
@@ -114,6 +120,8 @@ class TensorMap(ArrayArgument):
             facts.append(f"strides {self.strides}")
         if set(self.element_strides) != {1}:
             facts.append(f"element strides {self.element_strides}")
+        if self.tf32:
+            facts.append("rounded to TF32")
         return f"TensorMap({', '.join(facts)})"
 
     def _check(self) -> None:
@@ -149,6 +157,8 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"fill: expected 'zeros' or 'nan', got {self.fill!r}")
         if self.fill == "nan" and array.dtype.name not in _NANS:
             raise ValueError(f"fill: expected 'zeros' for {array.dtype.name}, which has no NaN here, got 'nan'")
+        if self.tf32 and array.dtype.name != "float32":
+            raise ValueError(f"tf32: expected an array of float32, got {array.dtype.name}")
         self._check_strides()
 
     def _check_strides(self) -> None:
@@ -174,6 +184,10 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"array: expected an address that is a multiple of {_GRAIN}, got {address:#x}")
         return self._for_cpu(address) if device == "cpu" else self._for_gpu(address)
 
+    @property
+    def _type(self) -> int:
+        return _TF32 if self.tf32 else _TYPES[self.array.dtype.name]
+
     def _for_cpu(self, address: int) -> bytes:
         """struct smemkit_tensor"""
         rank, size, name = self.array.ndim, self.array.dtype.itemsize, self.array.dtype.name
@@ -189,7 +203,7 @@ class TensorMap(ArrayArgument):
             size,
             _SWIZZLES[self.swizzle],
             _NANS[name] if self.fill == "nan" else b"",
-            _TYPES[name],
+            self._type,
             *(*self.element_strides[::-1], *absent),
         )
         return content.ljust(_MAP_BYTES, b"\0")
@@ -203,7 +217,7 @@ class TensorMap(ArrayArgument):
         promotion_to_128_bytes = 2
         code = encode(
             ctypes.c_void_p(at),
-            _TYPES[self.array.dtype.name],
+            self._type,
             rank,
             ctypes.c_void_p(address),
             (ctypes.c_uint64 * rank)(*self.array.shape[::-1]),

@@ -39,11 +39,11 @@ __global__ void moved(const __grid_constant__ CUtensorMap from, const __grid_con
 """
 
 
-def kernel(rank, guard="(c0 | c1 | c2 | c3 | c4) >= 0"):  # only a load may begin before 0
+def kernel(rank, guard="(c0 | c1 | c2 | c3 | c4) >= 0", device="cpu"):  # only a load may begin before 0
     coordinates = [", ".join(f"%{first + i}" for i in range(rank)) for first in (3, 2)]
     text = MOVED.replace("RANK", str(rank)).replace("FROM", coordinates[0]).replace("TO", coordinates[1])
     text = text.replace("GUARD", guard)
-    with smemkit.Device("cpu"):
+    with smemkit.Device(device):
         return smemkit.Kernel(text)
 
 
@@ -141,6 +141,42 @@ def test_steps_between_elements(box, steps, first):
 def test_steps_that_cannot_be(steps):
     with pytest.raises(ValueError, match="element_strides: expected"):
         smemkit.TensorMap(np.zeros((8, 32), np.float32), (8, 32), element_strides=steps)
+
+
+def rounded_to_tf32(x):
+    """float32 with 11 significant bits, ties to even; at the lower end of the range as many as subnormals have."""
+    exponents = np.maximum(np.frexp(x)[1], -125) - 11
+    return np.ldexp(np.rint(np.ldexp(x.astype(np.float64), -exponents)), exponents)
+
+
+def test_a_load_rounds_to_tf32(device):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((8, 32), np.float32) * np.float32(10) ** rng.integers(-38, 38, (8, 32)).astype(
+        np.float32
+    )
+    tie = 2.0**-11
+    x[0, :8] = [1 + tie, 1 + 3 * tie, -1 - tie, 2 - tie, 1 + 1.0001 * tie, 1e-45, 3 * 2.0**-137, -0.0]
+    x[1, :4] = [np.inf, -np.inf, np.nan, np.finfo(np.float32).max]  # the last becomes infinity
+    y, seen = np.zeros_like(x), np.zeros(x.nbytes, np.uint8)
+    maps = smemkit.TensorMap(x, (8, 32), tf32=True), smemkit.TensorMap(y, (8, 32))
+    assert repr(maps[0]) == "TensorMap(float32, shape (8, 32), box (8, 32), swizzle 0, rounded to TF32)"
+    kernel(2, device=device)[1, 32, 1024](*maps, seen, x.nbytes, 0, 0, 0, 0, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = rounded_to_tf32(x).astype(np.float32)
+    want[~np.isfinite(x)] = x[~np.isfinite(x)]
+    assert want[1, 3] == np.inf
+    assert_array_equal(seen.view(np.float32).reshape(x.shape), want)
+    assert_array_equal(np.signbit(y), np.signbit(want))
+    assert_array_equal(y, want)  # the store rounds nothing
+
+
+def test_tensor_maps_of_tf32_are_for_loads():
+    x, seen = np.ones((8, 32), np.float32), np.zeros(1024, np.uint8)
+    box = smemkit.TensorMap(x, (8, 32), tf32=True)
+    with pytest.raises(smemkit.Error, match="with a tensor map of TF32, which the executor knows for loads only"):
+        kernel(2)[1, 32, 1024](box, box.of(x), seen, 1024, 0, 0, 0, 0, 0)
+    with pytest.raises(ValueError, match="tf32: expected an array of float32, got float64"):
+        smemkit.TensorMap(np.ones((8, 16)), (8, 16), tf32=True)
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])

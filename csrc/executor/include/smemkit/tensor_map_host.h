@@ -16,7 +16,8 @@ enum CUtensorMapDataType {
     CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
-    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11
 };
 enum CUtensorMapInterleave { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };
 enum CUtensorMapSwizzle {
@@ -43,12 +44,13 @@ static inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataT
                                               CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
                                               CUtensorMapFloatOOBfill)
 {
-    static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+    static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 0, 4}; /* 0: not here */
     const unsigned long long grain = 16, size_end = 1ull << 32, stride_end = 1ull << 40, box_end = 257,
                              step_end = 9;
     smemkit_tensor to = {};
 
-    if ((uintptr_t)map % alignof(CUtensorMap) || (uintptr_t)address % grain || !rank || rank > SMEMKIT_TENSOR_RANK)
+    if ((uintptr_t)map % alignof(CUtensorMap) || (uintptr_t)address % grain || !rank ||
+        rank > SMEMKIT_TENSOR_RANK || type >= sizeof bytes || !bytes[type])
         return CUDA_ERROR_INVALID_VALUE;
     to.magic = SMEMKIT_TENSOR_MAGIC;
     to.address = (char *)address;
