@@ -40,6 +40,7 @@ enum dtype {
     EVERY = REAL | COMPLEX,
     WORD_SUMS = INT8 | INT16 | INT32 | UINT8 | UINT16 | UINT32 | FLOAT16 | BFLOAT16 | FLOAT32, /* sums of products
                                                                                                   have 4 bytes */
+    TENSOR_TYPES = FLOAT16 | BFLOAT16 | FLOAT32 | INT8 | UINT8, /* of wgmma; float32 as TF32 */
     TEXTBOOK = INT32 | INT64 | FLOAT32 | FLOAT64, /* of rungs meant to be read; more dtypes enlarge the binary */
 };
 

@@ -69,7 +69,8 @@ REDUCTIONS = (
     "argmax",
     "count_nonzero",
 )
-TF32_KERNELS = ("mma", "mma_large", "mma_small", "wgmma_single")  # which multiply float32 in TF32
+# which multiply float32 in TF32
+TF32_KERNELS = ("mma", "wgmma", "wgmma_specialized", "persistent", "mma_large", "mma_small", "wgmma_single")
 PRODUCTION_REDUCTIONS = ("rows", "rowwise", "columns", "small_columns")  # kernels that take every op and axis
 OPS_WITH_KERNEL = ("sum", "prod", "min", "max")  # their functions take kernel= and block_size=
 FAMILIES = {

@@ -17,12 +17,14 @@ struct tensor {
     int64_t matrices, rows, columns, matrix_stride, row_stride;
 };
 
+// The TMA rounds floats to TF32 on their way to shared memory: ready for tensor cores, which would cut them.
 template <class T>
 static constexpr CUtensorMapDataType tensor_map_type()
 {
-    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || std::is_same_v<T, double>,
+    static_assert(sizeof(T) <= 2 || std::is_same_v<T, float> || std::is_same_v<T, double>,
                   "the elements are of another type");
     return sizeof(T) == 8              ? CU_TENSOR_MAP_DATA_TYPE_FLOAT64
+           : sizeof(T) == 4            ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
            : sizeof(T) == 1            ? CU_TENSOR_MAP_DATA_TYPE_UINT8
            : std::is_same_v<T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;

@@ -336,9 +336,13 @@ BLOCK_TILES = [
 ]
 LARGE_TILES = [(128, 128, 128), (130, 20, 260), (257, 37, 131), (66, 328, 136)]
 LARGE_BY_DEFAULT = {"mma", "wgmma", "pipelined_small", "vectorized"}
+WARPGROUP_RUNGS = ("wgmma", "wgmma_specialized", "persistent")
+TURNED = [*product_of(WARPGROUP_RUNGS, ("float32", "int8", "uint8"))]  # which they multiply as C^T = B^T @ A^T
 
 
 def usual_dtype(name):
+    if name in WARPGROUP_RUNGS:
+        return "float16"
     dtypes = NARROW.get(name, ("float32",))
     return next((dtype for dtype in ("float32", "int16") if dtype in dtypes), dtypes[-1])  # int16: two digits
 
@@ -346,9 +350,9 @@ def usual_dtype(name):
 def edge_cases():
     """Yields (name, dtype, shapes). By default the kernels that take long multiply no large tiles."""
     doubles = [(name, "float64") for name, dtypes in NARROW.items() if len(dtypes) > 1 and "float64" in dtypes]
-    for name, dtype in [*((name, usual_dtype(name)) for name in BLOCK_KERNELS), *doubles]:
+    for name, dtype in [*((name, usual_dtype(name)) for name in BLOCK_KERNELS), *doubles, *TURNED]:
         yield pytest.param(name, dtype, BLOCK_TILES, id=f"{name}-{dtype}")
-        marks = () if name in LARGE_BY_DEFAULT else pytest.mark.slow
+        marks = () if name in LARGE_BY_DEFAULT and dtype != "uint8" else pytest.mark.slow
         yield pytest.param(name, dtype, LARGE_TILES, marks=marks, id=f"{name}-{dtype}-large")
 
 
@@ -403,7 +407,7 @@ def checked_cases():
     kernel under every schedule, the others under one each. By default each call of CHECKED, under one schedule."""
     kernels = [(name, usual_dtype(name)) for name in sorted({*BLOCK_KERNELS, *PRODUCTION})]
     quick = number = 0
-    for name, dtype in [*kernels, ("mma_large", "float64"), ("mma_small", "float64")]:
+    for name, dtype in [*kernels, ("mma_large", "float64"), ("mma_small", "float64"), *TURNED]:
         orders = ["C", "F"] if name in PRODUCTION else ["C"]
         orders += ["CF", "FC"] if name.startswith("dmma_") else []  # each pair has loads of its own
         least = min(checked_shapes(name), key=math.prod)
@@ -434,12 +438,12 @@ def bank_cases():
     quick = {"warp_tile", "pipelined", "mma", "mma_small", "dmma", "wgmma_small", "wgmma_digits_small"}
     rungs = ("vectorized", "warp_tile", "pipelined")
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
-    halves = ("mma", "wgmma", "wgmma_specialized", "persistent", *mma, "wgmma_large", "wgmma_small")
+    halves = ("mma", *WARPGROUP_RUNGS, *mma, "wgmma_large", "wgmma_small")
     for dtype, names in (
-        ("float32", (*rungs, "mma", *mma, *splits)),
+        ("float32", (*rungs, "mma", *WARPGROUP_RUNGS, *mma, *splits)),
         ("float16", halves),
         ("float64", (*mma, "dmma", "dmma_large", "dmma_small")),
-        *((dtype, ("imma",)) for dtype in ("int8", "uint8")),
+        *((dtype, ("imma", *WARPGROUP_RUNGS)) for dtype in ("int8", "uint8")),
         *((dtype, ("wgmma_digits", "wgmma_digits_small")) for dtype in ("int8", "int32", "int64")),
     ):
         for name, order in product_of(names, "CF"):
@@ -517,9 +521,15 @@ PERSISTENT = {
 }
 
 
-@pytest.mark.parametrize("name", PERSISTENT)
-def test_blocks_compute_one_tile_after_another(device, name):
-    dtype = "int8" if name.startswith("wgmma_digits") else usual_dtype(name)  # one digit takes the least time
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "int8" if name.startswith("wgmma_digits") else usual_dtype(name)) for name in PERSISTENT),
+        ("persistent", "float32"),
+        ("persistent", "int8"),
+    ],
+)  # of digits one takes the least time
+def test_blocks_compute_one_tile_after_another(device, name, dtype):
     for batch, m, k, n in PERSISTENT[name]:
         a, b = integers((batch, m, k), dtype), integers((batch, k, n), dtype, seed=1)
         assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))

@@ -231,8 +231,8 @@ MUTANTS = [
     Mutant(
         "wgmma-copies-the-first-columns-twice",
         "kernels/matmul/ladder/90_wgmma.cu",
-        "(int)at.column + part * COLUMNS,",
-        "(int)at.column,",
+        "(int)from.at.column + panel * BK<T>,",
+        "(int)from.at.column,",
         "tests/ops/test_matmul.py -k every_block_tile",
     ),
     Mutant(
@@ -245,15 +245,15 @@ MUTANTS = [
     Mutant(
         "wgmma-specialized-frees-a-stage-too-early",
         "kernels/matmul/ladder/100_wgmma_specialized.cu",
-        "ptx::mbarrier_arrive(&shared.empty[before]);",
+        "ptx::mbarrier_arrive(&shared.empty[done]);",
         "ptx::mbarrier_arrive(&shared.empty[s]);",
         "tests/ops/test_matmul.py -k 'no_fault and wgmma_specialized' --full",
     ),
     Mutant(
         "wgmma-specialized-forgets-the-sum-so-far",
         "kernels/matmul/ladder/100_wgmma_specialized.cu",
-        "turn > 0 || q > 0",
-        "q > 0",
+        "turn > 0);",
+        "false);",
         "tests/ops/test_matmul.py -k every_block_tile",
     ),
     Mutant(
@@ -266,10 +266,8 @@ MUTANTS = [
     Mutant(
         "persistent-keeps-the-last-stage",
         "kernels/matmul/ladder/110_persistent.cu",
-        "    if (k > 0 && threadIdx.x % WARP == 0)\n"
-        "        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);",
-        "    if (k > 0 && threadIdx.x % WARP == 0 && turn < STAGES)\n"
-        "        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);",
+        "    if (Part::PENDING > 0 && k > 0)\n",
+        "    if (Part::PENDING > 0 && k > 0 && turn < STAGES)\n",
         "tests/ops/test_matmul.py -k 'after_another and persistent' --full",
     ),
     Mutant(
@@ -280,6 +278,48 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k 'no_fault and dmma-' --full",
     ),
     Mutant(
+        "turned-products-lack-the-fence",
+        "kernels/matmul/ladder/warpgroup.cuh",
+        "load_fragments(words[i], b, i * MK);\n        ptx::wgmma_fence();\n",
+        "load_fragments(words[i], b, i * MK);\n",
+        "tests/ops/test_matmul.py -k 'no_fault and wgmma-float32'",
+    ),
+    Mutant(
+        "turned-products-are-not-waited-for",
+        "kernels/matmul/ladder/warpgroup.cuh",
+        "static constexpr int PENDING = 0;",
+        "static constexpr int PENDING = 1;",
+        "tests/ops/test_matmul.py -k 'no_fault and wgmma_specialized-float32' --full",
+    ),
+    Mutant(
+        "turned-products-take-the-other-neighbour",
+        "kernels/matmul/ladder/warpgroup.cuh",
+        "words[1][i * 2 + half] = __float_as_uint(i ^ odd ? pair[1].y : pair[0].y);",
+        "words[1][i * 2 + half] = __float_as_uint(i ^ odd ? pair[1].y : pair[0].x);",
+        "tests/ops/test_matmul.py -k 'every_block_tile and wgmma-float32'",
+    ),
+    Mutant(
+        "turned-products-read-rows-in-one-bank",
+        "kernels/matmul/ladder/warpgroup.cuh",
+        "const bool odd = lane() % 2;",
+        "const bool odd = false;",
+        "tests/ops/test_matmul.py -k 'conflicts and float32-wgmma-C or conflicts and wgmma-float32' --full",
+    ),
+    Mutant(
+        "turned-products-exchange-rows-of-bytes",
+        "kernels/matmul/ladder/warpgroup.cuh",
+        "turn ? rows[0] : rows[2]",
+        "turn ? rows[2] : rows[2]",
+        "tests/ops/test_matmul.py -k 'every_block_tile and wgmma-int8'",
+    ),
+    Mutant(
+        "tensor-maps-cut-floats-to-tf32",
+        "csrc/executor/bulk.c",
+        "(x + (1u << (CUT - 1)) - 1 + (x >> CUT & 1)) >> CUT << CUT",
+        "x >> CUT << CUT",
+        "tests/user_kernel/test_tensor_map.py -k tf32",
+    ),
+    Mutant(
         "imma-lacks-the-barrier",
         "kernels/matmul/ladder/87_imma.cu",
         "        __syncthreads();          // and so are all threads'",
@@ -288,7 +328,7 @@ MUTANTS = [
     ),
     Mutant(
         "imma-exchanges-rows-of-b",
-        "kernels/matmul/ladder/87_imma.cu",
+        "kernels/matmul/ladder/bytes.cuh",
         "    to[1] = __byte_perm(low[0], low[1], 0x7632);",
         "    to[1] = __byte_perm(low[1], low[0], 0x7632);",
         "tests/ops/test_tensor_cores.py -k bytes_of_every_value",

@@ -142,6 +142,8 @@ def cells(row, records):
     counted, multiplier = COUNTED.get(dtype, (128, 128, 128)), FMA
     if "mma" in row.name:
         multiplier = WGMMA if "wgmma" in row.name else MULTIPLIERS[dtype]
+    elif row.name == "persistent":
+        multiplier = WGMMA
     operands = ladder._operands("matmul", counted, dtype)
     report = smemkit.check(smemkit.matmul, *operands, kernel=row.name)
     work = ladder.product_work(report, counted, SHAPE, itemsize=operands[0].itemsize, multiplier=multiplier)

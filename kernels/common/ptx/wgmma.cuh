@@ -1,7 +1,7 @@
 // wgmma: a multiply-add of a warpgroup (four warps) on the tensor cores of sm_90a. (PTX ISA, "wgmma")
 //
-// d (64, N) += a (64, K) @ b (N, K)^T, where K elements are 32 bytes. Both operands are in shared memory, the
-// accumulators in registers.
+// d (64, N) += a (64, K) @ b (N, K)^T, where K elements are 32 bytes. b is in shared memory, a there or in
+// registers, and the accumulators are in registers.
 //
 // Layout of an operand: rows of 128 bytes, of which one multiplication uses 32. The 16-byte chunk c of row r is
 // stored at chunk c ^ (r % 8) ("128-byte swizzle"), so that eight rows have no bank conflicts. The first row
@@ -182,6 +182,32 @@ static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], uint64_t a, uin
 static __device__ inline void wgmma_mma_async(uint32_t (&d)[128], uint64_t a, uint64_t b, bool add, uint8_t)
 {
     WGMMA_BYTES("m64n256k32", "u8", WGMMA_128_ACCUMULATORS, WGMMA_128("+r", 0), "128", "129", "130");
+}
+
+// The same with a, (64, K), in registers, as mma has it: lane t of warp w has of row 16 w + t / 4 the four bytes
+// t % 4 of each half of K in a[0] and a[2], and of the row 8 further in a[1] and a[3].
+#define WGMMA_REGISTERS(shape, types, kind, more)                                                       \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned." shape "." types \
+                 " {" WGMMA_64_ACCUMULATORS "}, {%64, %65, %66, %67}, %68, p" more "; }"                \
+                 : WGMMA_64(kind, 0)                                                                    \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add))
+
+static __device__ inline void wgmma_mma_async(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add,
+                                              float) // as TF32
+{
+    WGMMA_REGISTERS("m64n128k8", "f32.tf32.tf32", "+f", ", 1, 1");
+}
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add,
+                                              int8_t)
+{
+    WGMMA_REGISTERS("m64n128k32", "s32.s8.s8", "+r", "");
+}
+
+static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add,
+                                              uint8_t)
+{
+    WGMMA_REGISTERS("m64n128k32", "s32.u8.u8", "+r", "");
 }
 
 } // namespace ptx

@@ -12,24 +12,19 @@
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
-#include "../../common/ptx/wgmma.cuh"
-#include "../../common/types.cuh"
 #include "kernels.h"
-#include "tiles.cuh"
+#include "warpgroup.cuh"
 
-constexpr int BM = 128, BN = 256, BK = 64; // of a block's tiles: rows of A, columns of B, and both along k
-constexpr int MM = 64, MK = 16;            // of a wgmma: rows of A, and k
-constexpr int GROUP = 128, WARP = 32;      // threads
-constexpr int MULTIPLYING = BM / MM;       // warpgroups
+constexpr int BM = 128, BN = 256; // of a block's tiles: rows of A, columns of B
+constexpr int MULTIPLYING = 2;    // warpgroups
 constexpr int BLOCK = (1 + MULTIPLYING) * GROUP;
 constexpr int STAGES = 4;                                          // pairs of tiles in shared memory
-constexpr int PARTS = BN / COLUMNS;                                // of a row of B
 constexpr int COPYING_REGISTERS = 56, MULTIPLYING_REGISTERS = 224; // per thread; of the 168 that all begin with
 
 template <class T>
 struct ring {
     struct stage {
-        T a[BM][BK], b[PARTS][BK][COLUMNS];
+        T a[BM][BK<T>], b[BN / BK<T>][BK<T>][BK<T>];
     } stages[STAGES];
     uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
 };
@@ -47,7 +42,7 @@ static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, con
 {
     if (BY_TMA && threadIdx.x != 0)
         return;
-    for (int64_t p = 0, turn = 0; p < from.a.columns; p += BK, turn++) {
+    for (int64_t p = 0, turn = 0; p < from.a.columns; p += BK<T>, turn++) {
         const int s = turn % STAGES;
         auto &to = shared.stages[s];
 
@@ -57,8 +52,8 @@ static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, con
             ptx::mbarrier_arrive_expect_tx(&shared.full[s], sizeof to);
             ptx::cp_async_bulk_tensor_load(to.a, &a_map, (int)p, (int)from.at.row, (int)from.a_matrix,
                                            &shared.full[s]);
-            for (int part = 0; part < PARTS; part++)
-                ptx::cp_async_bulk_tensor_load(to.b[part], &b_map, (int)from.at.column + part * COLUMNS, (int)p,
+            for (int panel = 0; panel < BN / BK<T>; panel++)
+                ptx::cp_async_bulk_tensor_load(to.b[panel], &b_map, (int)from.at.column + panel * BK<T>, (int)p,
                                                (int)from.b_matrix, &shared.full[s]);
         } else {
             store_pair(to.a, to.b, from, p);
@@ -68,53 +63,30 @@ static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, con
     }
 }
 
-// A warpgroup that multiplies: rows [row, row + MM) of the block's tile of A by the tile of B.
-template <class T>
-static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int row, int64_t k)
+// A warpgroup that multiplies: its part of C's tile begins at (row, column).
+template <class T, class Part>
+static __device__ void multiply_tiles(Part &part, ring<T> &shared, int row, int column, int64_t k)
 {
-    for (int64_t p = 0, turn = 0; p < k; p += BK, turn++) {
-        const int s = turn % STAGES, before = (turn + STAGES - 1) % STAGES;
+    for (int64_t p = 0, turn = 0; p < k; p += BK<T>, turn++) {
+        const int s = turn % STAGES, done = (turn + STAGES - Part::PENDING) % STAGES;
         auto &of = shared.stages[s];
 
         wait(&shared.full[s], turn / STAGES);
-        ptx::wgmma_fence();
-#pragma unroll
-        for (int q = 0; q < BK; q += MK)
-            ptx::wgmma_mma_async<false, true>(sum, ptx::wgmma_descriptor(&of.a[row][q]),
-                                              ptx::wgmma_descriptor(of.b[0][q], sizeof of.b[0]), turn > 0 || q > 0,
-                                              T());
-        ptx::wgmma_commit_group();
-        ptx::wgmma_wait_group<1>(); // this warp's products of the stage before are complete
-        if (turn > 0 && threadIdx.x % WARP == 0)
-            ptx::mbarrier_arrive(&shared.empty[before]);
+        part.multiply(&of.a[row], &of.b[column / BK<T>], turn > 0);
+        ptx::wgmma_wait_group<Part::PENDING>(); // this warp's products of the stage `done` are complete
+        if (turn >= Part::PENDING && threadIdx.x % WARP == 0)
+            ptx::mbarrier_arrive(&shared.empty[done]);
     }
     ptx::wgmma_wait_group<0>();
-    ptx::wgmma_fence_accumulators(sum);
+    part.fence();
     if (k == 0)
-        for (float &element : sum)
-            element = 0;
+        part = {};
 }
 
-// c: (m, n); `at`: of the warpgroup's tile of MM x BN
-template <class T>
-static __device__ void store_sums(T *c, const float (&sum)[BN / 2], corner at, int64_t m, int64_t n)
-{
-    const int warp = threadIdx.x % GROUP / WARP, lane = threadIdx.x % WARP;
-
-#pragma unroll
-    for (int e = 0; e < BN / 2; e++) {
-        const int64_t y = at.row + warp * 16 + lane / 4 + e / 2 % 2 * 8;
-        const int64_t x = at.column + e / 4 * 8 + lane % 4 * 2 + e % 2;
-
-        if (y < m && x < n)
-            c[y * n + x] = T(sum[e]);
-    }
-}
-
-template <class T, bool BY_TMA>
+template <class T, class C, bool BY_TMA>
 __global__ void __launch_bounds__(BLOCK, 1)
     matmul_wgmma_specialized(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                             tensor<T> a, tensor<T> b, T *c, int64_t first_batch, corner first)
+                             tensor<T> a, tensor<T> b, C *c, int64_t first_batch, corner first)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
     ring<T> &shared = *(ring<T> *)bytes;
@@ -137,33 +109,36 @@ __global__ void __launch_bounds__(BLOCK, 1)
         bring_tiles<BY_TMA>(shared, from, a_map, b_map);
     } else {
         ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
-        const int row = (group - 1) * MM;
-        float sum[BN / 2];
+        using part_type = part_of<T, BM / MULTIPLYING, BN>;
+        constexpr int DOWN = BM / part_type::ROWS; // parts
+        const int row = (group - 1) % DOWN * part_type::ROWS, column = (group - 1) / DOWN * part_type::COLUMNS;
+        part_type part;
 
-        multiply_tiles(sum, shared, row, a.columns);
-        store_sums(c + batch * m * n, sum, {from.at.row + row, from.at.column}, m, n);
+        multiply_tiles(part, shared, row, column, a.columns);
+        store_sums(c + batch * m * n, part, {from.at.row + row, from.at.column + column}, m, n);
     }
 }
 
-template <class T>
+template <class T, class C>
 [[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
 {
     mapped_operands<T> of;
 
-    if (cudaError_t error = map_operands(&of, args, BM, BK))
+    if (cudaError_t error = map_operands(&of, args, BM))
         return error;
-    const auto kernel = of.by_tma ? matmul_wgmma_specialized<T, true> : matmul_wgmma_specialized<T, false>;
+    const auto kernel = of.by_tma ? matmul_wgmma_specialized<T, C, true> : matmul_wgmma_specialized<T, C, false>;
     constexpr int BYTES = sizeof(ring<T>);
 
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;
     return cover(args->batches, args->m, args->n, BM, BN, [&](dim3 grid, int64_t batch, corner first) {
-        kernel<<<grid, BLOCK, BYTES, stream>>>(of.a_map, of.b_map, of.a, of.b, (T *)args->c, batch, first);
+        kernel<<<grid, BLOCK, BYTES, stream>>>(of.a_map, of.b_map, of.a, of.b, (C *)args->c, batch, first);
         return cudaGetLastError();
     });
 }
 
 cudaError_t launch_matmul_wgmma_specialized(const matmul_args *args, cudaStream_t stream)
 {
-    return args->dtype == FLOAT16 ? launch<__half>(args, stream) : launch<__nv_bfloat16>(args, stream);
+    return with_element_types(
+        args, [&](auto in, auto out) { return launch<decltype(in), decltype(out)>(args, stream); });
 }

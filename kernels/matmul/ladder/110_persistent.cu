@@ -1,11 +1,12 @@
 // C = A @ B on the tensor cores, by blocks that stay and compute one tile of C after another.
 //
 // The idea: there are as many blocks as multiprocessors. While the warps that multiply store a tile, the one that
-// copies has asked for the first tiles of the next: no tile waits for a block to start. Sums reach C through
-// shared memory: each warp stores its 16 rows there, and the TMA copies them while the next tile is multiplied.
+// copies has asked for the first tiles of the next: no tile waits for a block to start. Sums in 16 bits reach C
+// through shared memory: each warp stores its 16 rows there, and the TMA copies them while the next tile is
+// multiplied. (Wider elements leave no space there, and lanes have more of them to store at once.)
 // Tiles that are computed at the same time form a square, because they then share most of their rows of A and
 // columns of B in the L2 cache. What the rung below wasted: its tensor cores were idle while a block started, and
-// while its threads stored 2 bytes at a time. (Clusters, whose blocks would share copies by
+// while its threads stored 4 bytes at a time. (Clusters, whose blocks would share copies by
 // multicast, gain nothing that can be measured.) Launch: blocks of 384 threads, one per multiprocessor.
 #include <cuda_runtime.h>
 
@@ -14,29 +15,37 @@
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
-#include "../../common/ptx/wgmma.cuh"
-#include "../../common/types.cuh"
 #include "kernels.h"
-#include "tiles.cuh"
+#include "warpgroup.cuh"
 
-constexpr int BM = 128, BN = 256, BK = 64; // of a block's tiles: rows of A, columns of B, and both along k
-constexpr int MM = 64, MK = 16;            // of a wgmma: rows of A, and k
-constexpr int GROUP = 128, WARP = 32;      // threads
-constexpr int MULTIPLYING = BM / MM;       // warpgroups
+constexpr int BM = 128, BN = 256; // of a block's tiles: rows of A, columns of B
+constexpr int MULTIPLYING = 2;    // warpgroups
 constexpr int BLOCK = (1 + MULTIPLYING) * GROUP;
-constexpr int STAGES = 3;                                          // pairs of tiles in shared memory
-constexpr int PARTS = BN / COLUMNS;                                // of a row of B, or of C's tile
 constexpr int WARPS = MULTIPLYING * GROUP / WARP, WARP_ROWS = 16;  // that multiply; rows of each in C's tile
 constexpr int ROWS_TOGETHER = 12;                                  // of tiles that are computed at the same time
 constexpr int COPYING_REGISTERS = 56, MULTIPLYING_REGISTERS = 224; // per thread; of the 168 that all begin with
 
 template <class T>
+using part_type = part_of<T, BM / MULTIPLYING, BN>;
+
+// Sums in 16 bits leave through shared memory: a warp's rows of C's tile, in panels of 128 bytes.
+template <class T>
+struct row_buffer {
+    T panels[BN / BK<T>][WARP_ROWS][BK<T>];
+};
+struct no_buffer {
+};
+
+template <class T>
 struct ring {
+    static constexpr bool BUFFERS = sizeof(T) == 2;
+    static constexpr int STAGES = BUFFERS ? 3 : 4; // pairs of tiles in shared memory
+
     struct stage {
-        T a[BM][BK], b[PARTS][BK][COLUMNS];
+        T a[BM][BK<T>], b[BN / BK<T>][BK<T>][BK<T>];
     } stages[STAGES];
-    T c[WARPS][PARTS][WARP_ROWS][COLUMNS]; // on its way to global memory
-    uint64_t full[STAGES], empty[STAGES];  // a stage's tiles have come; all warps have multiplied them
+    std::conditional_t<BUFFERS, row_buffer<T>, no_buffer> c[WARPS];
+    uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
 };
 
 // The tiles of C, for a block: every gridDim.x-th. Their order fills ROWS_TOGETHER rows of tiles, column by
@@ -77,18 +86,18 @@ static __device__ void bring_tiles(ring<T> &shared, int64_t &turn, const operand
 {
     if (BY_TMA && threadIdx.x != 0)
         return;
-    for (int64_t p = 0; p < from.a.columns; p += BK, turn++) {
-        const int s = turn % STAGES;
+    for (int64_t p = 0; p < from.a.columns; p += BK<T>, turn++) {
+        const int s = turn % ring<T>::STAGES;
         auto &to = shared.stages[s];
 
-        if (turn >= STAGES)
-            wait(&shared.empty[s], turn / STAGES - 1);
+        if (turn >= ring<T>::STAGES)
+            wait(&shared.empty[s], turn / ring<T>::STAGES - 1);
         if (BY_TMA) {
             ptx::mbarrier_arrive_expect_tx(&shared.full[s], sizeof to);
             ptx::cp_async_bulk_tensor_load(to.a, &a_map, (int)p, (int)from.at.row, (int)from.a_matrix,
                                            &shared.full[s]);
-            for (int part = 0; part < PARTS; part++)
-                ptx::cp_async_bulk_tensor_load(to.b[part], &b_map, (int)from.at.column + part * COLUMNS, (int)p,
+            for (int panel = 0; panel < BN / BK<T>; panel++)
+                ptx::cp_async_bulk_tensor_load(to.b[panel], &b_map, (int)from.at.column + panel * BK<T>, (int)p,
                                                (int)from.b_matrix, &shared.full[s]);
         } else {
             store_pair(to.a, to.b, from, p);
@@ -98,102 +107,75 @@ static __device__ void bring_tiles(ring<T> &shared, int64_t &turn, const operand
     }
 }
 
-// A warpgroup that multiplies: rows [row, row + MM) of the block's tile of A by the tile of B.
-template <class T>
-static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int64_t &turn, int row, int64_t k)
+// A warpgroup that multiplies: its part of C's tile begins at (row, column).
+template <class T, class Part>
+static __device__ void multiply_tiles(Part &part, ring<T> &shared, int64_t &turn, int row, int column, int64_t k)
 {
-    for (int64_t p = 0; p < k; p += BK, turn++) {
-        const int s = turn % STAGES, before = (turn + STAGES - 1) % STAGES;
+    constexpr int STAGES = ring<T>::STAGES;
+    const auto release = [&](int64_t of) {
+        if (threadIdx.x % WARP == 0)
+            ptx::mbarrier_arrive(&shared.empty[of % STAGES]);
+    };
+
+    for (int64_t p = 0; p < k; p += BK<T>, turn++) {
+        const int s = turn % STAGES;
         auto &of = shared.stages[s];
 
         wait(&shared.full[s], turn / STAGES);
-        ptx::wgmma_fence();
-#pragma unroll
-        for (int q = 0; q < BK; q += MK)
-            ptx::wgmma_mma_async<false, true>(sum, ptx::wgmma_descriptor(&of.a[row][q]),
-                                              ptx::wgmma_descriptor(of.b[0][q], sizeof of.b[0]), p > 0 || q > 0,
-                                              T());
-        ptx::wgmma_commit_group();
-        ptx::wgmma_wait_group<1>(); // this warp's products of the stage before are complete
-        if (p > 0 && threadIdx.x % WARP == 0)
-            ptx::mbarrier_arrive(&shared.empty[before]);
+        part.multiply(&of.a[row], &of.b[column / BK<T>], p > 0);
+        ptx::wgmma_wait_group<Part::PENDING>(); // this warp's products of the stage before are complete
+        if (p >= Part::PENDING * BK<T>)
+            release(turn - Part::PENDING);
     }
     ptx::wgmma_wait_group<0>();
-    ptx::wgmma_fence_accumulators(sum);
-    if (k > 0 && threadIdx.x % WARP == 0)
-        ptx::mbarrier_arrive(&shared.empty[(turn - 1) % STAGES]);
+    part.fence();
+    if (Part::PENDING > 0 && k > 0)
+        release(turn - 1);
     if (k == 0)
-        for (float &element : sum)
-            element = 0;
+        part = {};
 }
 
-// Element e of a thread's sums: its row and column in the warp's rows of C's tile.
-static __device__ inline corner position_of(int e)
+// Stores a warp's rows of a part by the TMA, while the warp goes on.
+template <class T, class Part>
+static __device__ void store_by_tma(row_buffer<T> &rows, const Part &part, const CUtensorMap &c_map,
+                                    int64_t matrix, corner at)
 {
-    const int lane = threadIdx.x % WARP;
-
-    return {lane / 4 + e / 2 % 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2};
-}
-
-// c: (m, n); `at`: of the warp's rows
-template <class T>
-static __device__ void store_elements(T *c, const float (&sum)[BN / 2], corner at, int64_t m, int64_t n)
-{
-#pragma unroll
-    for (int e = 0; e < BN / 2; e++) {
-        const corner in = position_of(e);
-        const int64_t y = at.row + in.row, x = at.column + in.column;
-
-        if (y < m && x < n)
-            c[y * n + x] = T(sum[e]);
-    }
-}
-
-// The same by the TMA, while the warp goes on.
-template <class T>
-static __device__ void store_by_tma(T (&rows)[PARTS][WARP_ROWS][COLUMNS], const float (&sum)[BN / 2],
-                                    const CUtensorMap &c_map, int64_t matrix, corner at)
-{
-    struct alignas(4) pair {
-        T first, second;
-    };
     const bool copies = threadIdx.x % WARP == 0;
 
     if (copies)
         ptx::cp_async_bulk_wait_group_read<0>();
     __syncwarp(); // the copy of the tile before has read the rows
-#pragma unroll
-    for (int e = 0; e < BN / 2; e += 2) {
-        const corner in = position_of(e);
-        const int row = (int)in.row, column = (int)in.column;
+    part.for_each([&](int row, int column, const float(&sums)[2]) {
+        const int r = row % WARP_ROWS;
+        T *const to = &rows.panels[column / BK<T>][r][column % BK<T> ^ r % 8 * 8];
 
-        *(pair *)&rows[column / COLUMNS][row][column % COLUMNS ^ row % 8 * 8] = {T(sum[e]), T(sum[e + 1])};
-    }
+        *(neighbours<T, 2> *)to = {T(sums[0]), T(sums[1])};
+    });
     ptx::fence_proxy_async(); // the TMA sees the stores
     __syncwarp();             // of all lanes
     if (!copies)
         return;
-    for (int part = 0; part < PARTS; part++)
-        ptx::cp_async_bulk_tensor_store(&c_map, (int)at.column + part * COLUMNS, (int)at.row, (int)matrix,
-                                        rows[part]);
+    for (int panel = 0; panel < BN / BK<T>; panel++)
+        ptx::cp_async_bulk_tensor_store(&c_map, (int)at.column + panel * BK<T>, (int)at.row, (int)matrix,
+                                        rows.panels[panel]);
     ptx::cp_async_bulk_commit_group();
 }
 
-template <class T, bool BY_TMA>
+template <class T, class C, bool BY_TMA>
 __global__ void __launch_bounds__(BLOCK, 1)
     matmul_persistent(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                      const __grid_constant__ CUtensorMap c_map, tensor<T> a, tensor<T> b, T *c, tile_order order)
+                      const __grid_constant__ CUtensorMap c_map, tensor<T> a, tensor<T> b, C *c, tile_order order)
 {
+    constexpr bool STORES_BY_TMA = BY_TMA && ring<T>::BUFFERS;
     extern __shared__ __align__(1024) unsigned char bytes[];
     ring<T> &shared = *(ring<T> *)bytes;
 
     const int64_t m = a.rows, n = b.columns;
-    const int group = threadIdx.x / GROUP,
-              warp = threadIdx.x / WARP - GROUP / WARP; // warp: of those that multiply
+    const int group = threadIdx.x / GROUP;
     int64_t turn = 0;
 
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; s++) {
+        for (int s = 0; s < ring<T>::STAGES; s++) {
             ptx::mbarrier_init(&shared.full[s], BY_TMA ? 1 : GROUP);
             ptx::mbarrier_init(&shared.empty[s], WARPS);
         }
@@ -212,48 +194,58 @@ __global__ void __launch_bounds__(BLOCK, 1)
         }
     } else {
         ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
+        constexpr int ROWS = part_type<T>::ROWS, DOWN = BM / ROWS; // parts
+        const int row = (group - 1) % DOWN * ROWS, column = (group - 1) / DOWN * part_type<T>::COLUMNS;
+
         for (int64_t tile = blockIdx.x; tile < order.count(); tile += gridDim.x) {
             const int64_t matrix = order.matrix(tile);
             corner at = order.position(tile);
-            float sum[BN / 2];
+            part_type<T> part;
 
-            multiply_tiles(sum, shared, turn, (group - 1) * MM, a.columns);
-            at.row += warp * WARP_ROWS;
-            if (BY_TMA)
-                store_by_tma(shared.c[warp], sum, c_map, matrix, at);
-            else
-                store_elements(c + matrix * m * n, sum, at, m, n);
+            multiply_tiles(part, shared, turn, row, column, a.columns);
+            at = {at.row + row, at.column + column};
+            if constexpr (STORES_BY_TMA) {
+                const int warp = warp_of_group();
+
+                at.row += warp * WARP_ROWS;
+                store_by_tma(shared.c[(group - 1) * GROUP / WARP + warp], part, c_map, matrix, at);
+            } else
+                store_sums(c + matrix * m * n, part, at, m, n);
         }
-        if (BY_TMA && threadIdx.x % WARP == 0)
+        if (STORES_BY_TMA && threadIdx.x % WARP == 0)
             ptx::cp_async_bulk_wait_group_read<0>(); // the block's shared memory is there until it has been read
     }
 }
 
-template <class T>
+template <class T, class C>
 [[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
 {
-    const tensor<T> c = {(const T *)args->c, args->batches, args->m, args->n, args->m * args->n, args->n};
+    const tensor<C> c = {(const C *)args->c, args->batches, args->m, args->n, args->m * args->n, args->n};
     const tile_order order = {args->batches, ceil_div(args->m, BM), ceil_div(args->n, BN)};
     const unsigned grid = (unsigned)std::min<int64_t>(order.count(), args->multiprocessors);
+    constexpr int BYTES = sizeof(ring<T>);
     mapped_operands<T> of;
     CUtensorMap c_map = {};
 
-    if (cudaError_t error = map_operands(&of, args, BM, BK))
+    if (cudaError_t error = map_operands(&of, args, BM))
         return error;
-    const bool by_tma = of.by_tma && has_tensor_map(c);
-    const auto kernel = by_tma ? matmul_persistent<T, true> : matmul_persistent<T, false>;
-    constexpr int BYTES = sizeof(ring<T>);
+    bool by_tma = of.by_tma;
+    if constexpr (ring<T>::BUFFERS) {
+        by_tma = by_tma && has_tensor_map(c);
+        if (by_tma)
+            if (cudaError_t error = make_tensor_map(&c_map, c, WARP_ROWS))
+                return error;
+    }
+    const auto kernel = by_tma ? matmul_persistent<T, C, true> : matmul_persistent<T, C, false>;
 
-    if (by_tma)
-        if (cudaError_t error = make_tensor_map(&c_map, c, WARP_ROWS))
-            return error;
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;
-    kernel<<<grid, BLOCK, BYTES, stream>>>(of.a_map, of.b_map, c_map, of.a, of.b, (T *)args->c, order);
+    kernel<<<grid, BLOCK, BYTES, stream>>>(of.a_map, of.b_map, c_map, of.a, of.b, (C *)args->c, order);
     return cudaGetLastError();
 }
 
 cudaError_t launch_matmul_persistent(const matmul_args *args, cudaStream_t stream)
 {
-    return args->dtype == FLOAT16 ? launch<__half>(args, stream) : launch<__nv_bfloat16>(args, stream);
+    return with_element_types(
+        args, [&](auto in, auto out) { return launch<decltype(in), decltype(out)>(args, stream); });
 }

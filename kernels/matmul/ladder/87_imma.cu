@@ -14,6 +14,7 @@
 #include "../../common/grid.cuh"
 #include "../../common/ptx/ldmatrix.cuh"
 #include "../../common/ptx/mma.cuh"
+#include "bytes.cuh"
 #include "kernels.h"
 
 constexpr int BM = 128, BN = 128, BK = 128; // of a block's tiles: rows of A, columns of B, and both along k
@@ -57,21 +58,6 @@ static __device__ void load_tile(uint4 *tile, Index index, const In *x, int64_t 
             for (int e = 0; e < V; e++)
                 ((In *)to)[e] = e < left ? from[e] : In(0);
     }
-}
-
-// Word j of the result is byte j of each of four words.
-static __device__ void transpose_bytes(uint32_t (&to)[SET], const uint32_t (&from)[4])
-{
-    uint32_t low[2], high[2]; // bytes 0 and 1, and 2 and 3, of two words
-
-    for (int i = 0; i < 2; i++) {
-        low[i] = __byte_perm(from[2 * i], from[2 * i + 1], 0x5140);
-        high[i] = __byte_perm(from[2 * i], from[2 * i + 1], 0x7362);
-    }
-    to[0] = __byte_perm(low[0], low[1], 0x5410);
-    to[1] = __byte_perm(low[0], low[1], 0x7632);
-    to[2] = __byte_perm(high[0], high[1], 0x5410);
-    to[3] = __byte_perm(high[0], high[1], 0x7632);
 }
 
 // The second operands of a set of mma, at (k, column) of a tile of B.
