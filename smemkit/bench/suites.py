@@ -126,9 +126,8 @@ SUITES = (*SIZES, "planner", "transfer", "end_to_end", "hierarchy", "call", "exe
 
 def usual_dtype(info: KernelInfo) -> str:
     """The dtype in which a kernel is measured by name: a rung, at the dtype's own precision."""
-    if info.role == "rung" and info.precision != "highest":
-        return info.dtypes[0]
-    return next((dtype for dtype in ("float32", "int32") if dtype in info.dtypes), info.dtypes[0])
+    usual = ("float32", "int32") if info.role != "rung" or info.precision == "highest" else ("float16",)
+    return next((dtype for dtype in usual if dtype in info.dtypes), info.dtypes[0])
 
 
 class Run:

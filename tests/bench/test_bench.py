@@ -272,18 +272,23 @@ def test_ladder_has_every_rung_and_the_default(run, op):
 
 
 @pytest.mark.parametrize("op", ["matmul", "reduce", "transpose"])
-def test_every_production_kernel_is_measured_in_every_dtype(run, monkeypatch, op):
+def test_production_kernels_and_rungs_of_tensor_cores_are_measured_in_every_dtype(run, monkeypatch, op):
     monkeypatch.undo()
     monkeypatch.setattr(by_name, "measure", measure_with_host_clock)
     monkeypatch.setattr(by_name, "SECONDS", 1e-4)
-    production = [row for row in smemkit.kernels(op) if row.role == "production"]
-    assert list(by_name.PROBLEMS[op]) == [row.name for row in production]
-    some = times(production, production[::6]) if op == "matmul" else production
+    rows = [
+        row
+        for row in smemkit.kernels(op)
+        if row.role == "production" or (row.role == "rung" and row.needs.startswith("sm") and len(row.dtypes) > 1)
+    ]
+    assert list(by_name.PROBLEMS[op]) == [row.name for row in rows]
+    some = times(rows, rows[::6]) if op == "matmul" else rows
     rows = [case() for _, case in by_name.cases(smemkit.Device("cpu"), some)]
-    dtypes = planner.DTYPES["transpose"] if op == "transpose" else production[0].dtypes
     for info in some:
         measured_dtypes = [row.dtype for row in rows if row.kernel == info.name]
-        assert measured_dtypes == [dtype for dtype in info.dtypes if dtype in dtypes]
+        assert measured_dtypes == [
+            dtype for dtype in info.dtypes if op != "transpose" or dtype in planner.DTYPES["transpose"]
+        ]
     for row in rows:
         assert (row.suite, row.op, row.error, row.peers, row.cold) == (op, op, 0.0, {}, False)
         assert row.us > 0
