@@ -70,9 +70,19 @@ class Resources:
 
 
 def functions(text):
-    """Yields the demangled signature and the resources of each kernel in the output of ``-Xptxas -v``."""
+    """Yields the demangled signature and the resources of each kernel in the output of ``-Xptxas -v``. Of a
+    parallel build's output, a kernel's lines may be torn apart: it is left out, with a message. More than one in
+    a hundred are an error."""
     text = subprocess.run(["c++filt"], input=text, capture_output=True, text=True, check=True).stdout
-    for entry in text.split("Compiling entry function ")[1:]:
+    entries = text.split("Compiling entry function ")[1:]
+    torn = [entry for entry in entries if not re.match(r"'.*' for [\s\S]*Used \d+ registers", entry)]
+    for entry in torn:
+        print(f"torn apart in the output: {entry[:400]}", file=sys.stderr)
+    if 100 * len(torn) > len(entries):
+        raise ValueError(f"ptxas reports no registers of {len(torn)} of {len(entries)} kernels")
+    for entry in entries:
+        if entry in torn:
+            continue
         yield (
             re.match("'(.*)' for", entry)[1],
             Resources(
