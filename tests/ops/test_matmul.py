@@ -365,6 +365,22 @@ def test_every_block_tile_guards_its_edges(device, name, dtype, shapes):
         assert_array_equal(out, exact(a, b), err_msg=f"{m}, {k}, {n}")
 
 
+@pytest.mark.parametrize("name", WARPGROUP_RUNGS)
+def test_ties_are_rounded_to_even_wherever_the_tma_copies_or_not(device, name):
+    a = np.array([[1 + 2**-11, 0, 0, 0], [1 + 3 * 2**-11, 0, 0, 0]], np.float32)  # halfway between numbers of TF32
+    want = np.array([[1], [1 + 2**-9]], np.float32)
+    for n in 4, 5:  # rows of 16 bytes, which the TMA copies, and of 20
+        c = smemkit.matmul(a, np.ones((4, n), np.float32), kernel=name, device=device)
+        assert_array_equal(c, np.repeat(want, n, axis=1))
+
+
+@pytest.mark.parametrize(("name", "dtype"), TURNED)
+def test_turned_products_multiply_batches(device, name, dtype):
+    for k, n in (608, 144), (18, 131):
+        a, b = integers((2, 3, 65, k), dtype), integers((3, k, n), dtype, seed=1)
+        assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
+
+
 @pytest.mark.parametrize("name", BLOCK_KERNELS)
 def test_block_tiles_multiply_batches(device, name):
     dtype = usual_dtype(name)

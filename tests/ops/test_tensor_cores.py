@@ -332,10 +332,11 @@ def test_a_kernel_of_bytes_takes_no_other_operands(device):
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 16, 48), (130, 160, 144), (131, 129, 67)])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_bytes_of_every_value_wrap_around_or_are_widened(device, dtype, m, k, n):
+@pytest.mark.parametrize("name", ["imma", "wgmma", "wgmma_specialized", "persistent"])
+def test_bytes_of_every_value_wrap_around_or_are_widened(device, name, dtype, m, k, n):
     a, b = any_integers((2, m, k), dtype), any_integers((k, n), dtype, seed=1)
-    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="imma", device=device), a @ b)
-    wide = smemkit.matmul(a, b, kernel="imma", dtype="int32", device=device)
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), a @ b)
+    wide = smemkit.matmul(a, b, kernel=name, dtype="int32", device=device)
     np.testing.assert_array_equal(wide, a.astype(np.int32) @ b.astype(np.int32))
 
 

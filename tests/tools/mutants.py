@@ -313,6 +313,13 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k 'every_block_tile and wgmma-int8'",
     ),
     Mutant(
+        "turned-products-take-unsigned-bytes-for-signed",
+        "kernels/common/ptx/wgmma.cuh",
+        'WGMMA_REGISTERS("m64n128k32", "s32.u8.u8", "+r", "");',
+        'WGMMA_REGISTERS("m64n128k32", "s32.s8.s8", "+r", "");',
+        "tests/ops/test_tensor_cores.py -k 'bytes_of_every_value and wgmma'",
+    ),
+    Mutant(
         "tensor-maps-cut-floats-to-tf32",
         "csrc/executor/bulk.c",
         "(x + (1u << (CUT - 1)) - 1 + (x >> CUT & 1)) >> CUT << CUT",

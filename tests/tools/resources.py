@@ -62,33 +62,32 @@ ladder = importlib.import_module("smemkit.ladder")  # smemkit.ladder is the func
 
 @dataclass(frozen=True)
 class Resources:
-    """What ptxas reports of a kernel; bytes."""
+    """What ptxas reports of a kernel; bytes. None: the report has no such line."""
 
-    registers: int
+    registers: int | None
     shared: int
-    spilled: int
+    spilled: int | None
 
 
 def functions(text):
-    """Yields the demangled signature and the resources of each kernel in the output of ``-Xptxas -v``. Of a
-    parallel build's output, a kernel's lines may be torn apart: it is left out, with a message. More than one in
-    a hundred are an error."""
+    """Yields the demangled signature and the resources of each kernel in the output of ``-Xptxas -v``. In that of
+    a parallel build, lines of several kernels may be mixed."""
     text = subprocess.run(["c++filt"], input=text, capture_output=True, text=True, check=True).stdout
-    entries = text.split("Compiling entry function ")[1:]
-    torn = [entry for entry in entries if not re.match(r"'.*' for [\s\S]*Used \d+ registers", entry)]
-    for entry in torn:
-        print(f"torn apart in the output: {entry[:400]}", file=sys.stderr)
-    if 100 * len(torn) > len(entries):
-        raise ValueError(f"ptxas reports no registers of {len(torn)} of {len(entries)} kernels")
-    for entry in entries:
-        if entry in torn:
-            continue
+    property_lines = r"Function properties for (.*)\n.*\b(\d+) bytes spill stores, (\d+) bytes spill loads"
+    spilled = {}
+    for name, stores, loads in re.findall(property_lines, text):
+        spilled[name] = max(spilled.get(name, 0), int(stores) + int(loads))
+    entries = [(re.match("'(.*)' for", entry)[1], entry) for entry in text.split("Compiling entry function ")[1:]]
+    kernels = {name for name, _ in entries}
+    for name, entry in entries:
+        used = re.findall(r"Used (\d+) registers", entry)
+        called = {function for function, *_ in re.findall(property_lines, entry)} - kernels
         yield (
-            re.match("'(.*)' for", entry)[1],
+            name,
             Resources(
-                int(re.search(r"Used (\d+) registers", entry)[1]),
+                int(used[0]) if len(used) == 1 else None,
                 int((re.search(r"(?<!cumulative )(\d+) bytes smem", entry) or (0, 0))[1]),
-                sum(map(int, re.findall(r"(\d+) bytes spill", entry))),
+                spilled[name] + sum(spilled[function] for function in called) if name in spilled else None,
             ),
         )
 
@@ -113,16 +112,19 @@ def spilling(text):
     found = [(name, used) for name, used in functions(text) if re.match(r"(void )?matmul_", name)]
     if not found:
         raise ValueError("ptxas reports no kernel of matmul")
-    lines = [
-        f"{used.spilled} bytes: {name}"
-        for name, used in found
-        if used.spilled and not any(re.search(pattern, name) for pattern in SPILLS)
-    ]
-    rungs = rf"(void )?matmul_({'|'.join(FMA_RUNGS)})\b"
-    return lines + [
-        f"{used.registers} registers: {name}"
-        for name, used in found
-        if re.match(rungs, name) and used.registers > 128
+    rung = re.compile(rf"(void )?matmul_({'|'.join(FMA_RUNGS)})\b")
+    return [
+        *(
+            f"{used.spilled} bytes: {name}"
+            for name, used in found
+            if used.spilled and not any(re.search(pattern, name) for pattern in SPILLS)
+        ),
+        *(
+            f"{used.registers} registers: {name}"
+            for name, used in found
+            if rung.match(name) and not 0 < (used.registers or 0) <= 128
+        ),
+        *(f"nothing is reported of the spills of {name}" for name, used in found if used.spilled is None),
     ]
 
 

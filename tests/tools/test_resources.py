@@ -9,15 +9,19 @@ ptxas info    : Function properties for _Z12matmul_tiledIfLi32EEvPKT_S2_PS0_llll
     8 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 31 registers, used 1 barriers, 8 bytes cumulative stack size, 8192 bytes smem
 ptxas info    : Compiling entry function '_Z12matmul_tiledIfLi16EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
+ptxas info    : Function properties for _Z12matmul_tiledIfLi16EEvPKT_S2_PS0_lllll6corner
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem
 ptxas info    : Compiling entry function '_Z12matmul_tiledIdLi32EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
+ptxas info    : Function properties for _Z12matmul_tiledIdLi32EEvPKT_S2_PS0_lllll6corner
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 99 registers, used 1 barriers, 16384 bytes smem
 ptxas info    : Compiling entry function '_Z12matmul_tiledI7complexIfELi32EEvPKT_S4_PS2_lllll6corner' for 'sm_90a'
+ptxas info    : Function properties for _Z12matmul_tiledI7complexIfELi32EEvPKT_S4_PS2_lllll6corner
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 97 registers, used 1 barriers, 16384 bytes smem
 ptxas info    : Compiling entry function '_Z17matmul_add_slicesIfEvPKfPfll' for 'sm_90a'
+ptxas info    : Function properties for _Z17matmul_add_slicesIfEvPKfPfll
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 98 registers, used 1 barriers, 99 bytes smem
 """
@@ -45,6 +49,21 @@ def test_a_rung_that_leaves_no_room_for_a_second_block_is_told():
         "Used 40 registers", "Used 129 registers"
     )
     assert [line for line in resources.spilling(many) if line.startswith("129 registers: void matmul_warp_tile")]
+
+
+def test_lines_that_a_parallel_build_has_mixed_hide_no_spill():
+    first, *others = REPORT.split("ptxas info    : Compiling")[1:]
+    name, properties, spills, used, _ = first.split("\n")
+    torn = "\n".join(f"ptxas info    : Compiling{x}" for x in (name, *others)) + "\n".join(
+        (properties, spills, used)
+    )
+    assert resources.spilling(torn) == resources.spilling(REPORT)
+    lost = REPORT.replace(f"{properties}\n{spills}\n", "")
+    assert [line[:45] for line in resources.spilling(lost)] == ["nothing is reported of the spills of void mat"]
+    rung = REPORT.replace("12matmul_tiledIf", "16matmul_warp_tileIf").replace("Used 40 registers, ", "")
+    assert any(
+        line.startswith("None registers: void matmul_warp_tile<float, 16>") for line in resources.spilling(rung)
+    )
 
 
 def test_a_log_that_has_no_kernels_is_refused():

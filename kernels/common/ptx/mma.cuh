@@ -63,4 +63,13 @@ static __device__ inline uint32_t cvt_rna_tf32_f32(float x)
     return tf32;
 }
 
+// the same, but of two equally near ones the even one; sm_90
+static __device__ inline uint32_t cvt_rn_tf32_f32(float x)
+{
+    uint32_t tf32;
+
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(tf32) : "f"(x));
+    return tf32;
+}
+
 } // namespace ptx

@@ -2,10 +2,11 @@
 //
 // The idea: a block has a warpgroup that keeps asking the TMA for tiles, and two that multiply, each its own half
 // of C's tile. Two mbarriers per stage connect them: `full` counts the bytes that come, `empty` the warps that are
-// done. Nobody waits for the whole block, and a product is in flight while the next tiles are waited for.
-// The copying warps give their registers to the others, whose tiles of C are twice as large as in the rung below.
-// What that one wasted: its warps waited for their products before they asked for tiles, and for the tiles before
-// they multiplied. Launch: blocks of 384 threads, one block per BM x BN tile of each C.
+// done. Nobody waits for the whole block. In 16 bits a product is in flight while the next tiles are waited for;
+// in TF32 and of bytes it has operands in registers, which the next one needs, and the two warpgroups overlap
+// instead. The copying warps give their registers to the others: the block's tile of C is twice as large as in the
+// rung below. What that one wasted: its warps waited for their products before they asked for tiles, and for the
+// tiles before they multiplied. Launch: blocks of 384 threads, one block per BM x BN tile of each C.
 #include <cuda_runtime.h>
 
 #include "../../common/grid.cuh"

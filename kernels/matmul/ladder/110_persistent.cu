@@ -3,7 +3,8 @@
 // The idea: there are as many blocks as multiprocessors. While the warps that multiply store a tile, the one that
 // copies has asked for the first tiles of the next: no tile waits for a block to start. Sums in 16 bits reach C
 // through shared memory: each warp stores its 16 rows there, and the TMA copies them while the next tile is
-// multiplied. (Wider elements leave no space there, and lanes have more of them to store at once.)
+// multiplied. (Products in TF32 and of bytes leave each lane neighbours of C, which it stores itself, in whole
+// sectors.)
 // Tiles that are computed at the same time form a square, because they then share most of their rows of A and
 // columns of B in the L2 cache. What the rung below wasted: its tensor cores were idle while a block started, and
 // while its threads stored 4 bytes at a time. (Clusters, whose blocks would share copies by

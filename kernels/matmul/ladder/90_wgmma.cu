@@ -1,4 +1,4 @@
-// C = A @ B on the tensor cores, with operands that no thread copies.
+// C = A @ B on the tensor cores, with operands that the TMA copies.
 //
 // The idea: one wgmma multiplies 64 rows of 32 bytes of A by 128 columns of B, for the four warps of a warpgroup
 // together, and reads its operands from shared memory. The TMA brings them there: one thread asks for a whole

@@ -39,12 +39,12 @@ template <class T>
     return make_tensor_map(&to->b_map, to->b, BK<T>);
 }
 
-// As the TMA stores an element: floats are rounded to TF32.
+// As the TMA stores an element: floats are rounded to TF32, ties to even.
 template <class T>
 static __device__ T as_by_tma(T x)
 {
     if constexpr (std::is_same_v<T, float>)
-        return __uint_as_float(ptx::cvt_rna_tf32_f32(x));
+        return __uint_as_float(ptx::cvt_rn_tf32_f32(x));
     else
         return x;
 }
