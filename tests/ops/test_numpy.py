@@ -52,7 +52,7 @@ def random_calls(draw, rows, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(
-    max_examples=times(1000, 50),
+    max_examples=times(1000, 30),
     deadline=None,
     derandomize=True,
     database=None,
