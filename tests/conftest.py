@@ -18,6 +18,7 @@ from tiers import (  # noqa: F401  pytest looks for its hooks here
     pytest_collection,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_configure_node,
     pytest_generate_tests,
     pytest_runtest_logreport,
     pytest_sessionfinish,

@@ -65,6 +65,12 @@ def pytest_cmdline_main(config):
         config.option.dist = "worksteal" if devices(config) == ["cpu"] and not all_tests else "loadgroup"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Tells xdist's process what `pytest_cmdline_main` has chosen: the process reads only the command line."""
+    node.workerinput["dist"] = node.config.option.dist
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Collects the tests without garbage collections, which would scan them again and again."""
@@ -220,6 +226,8 @@ class CpuTimeMeter:
 
 
 def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        config.option.loadgroup = config.workerinput["dist"] == "loadgroup"
     tier["full"] = config.getoption("full") or config.getoption("rest")
     for name in devices(config):
         DEVICES[name] = () if name == "cpu" else (pytest.mark.gpu,)
