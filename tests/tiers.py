@@ -7,7 +7,7 @@ parameter, and every pair of values of two parameters, at least once. `covering(
 tests; `pytest --rest` runs those that the default tier leaves out, or repeats less often.
 
 Each test function of the default tier has a budget of CPU time for all its cases together: two seconds, or, on a
-machine that is slow or shared, a hundredth of what all functions take. `pytest --budget` fails if a function
+machine that is slow or shared, an eightieth of what all functions take. `pytest --budget` fails if a function
 exceeds it, and names the function. Fixtures with a wider scope than a function do not count.
 """
 

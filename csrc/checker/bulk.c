@@ -3,11 +3,7 @@
  * The copy itself counts as a thread of its own, numbered COPIES + the thread that started it, with an epoch for
  * its read and the next one for its write. No thread is ordered after them, not even by a barrier, until there is
  * a wait: the phase of the copy's mbarrier releases them, and a wait for its bulk group orders the waiting thread
- * after them.
- *
- * It reads through the async proxy. It may miss what a thread has written with ordinary stores (the generic
- * proxy), unless that thread executed fence.proxy.async after the store and before it synchronised with the thread
- * that starts the copy. (PTX ISA, "Memory Consistency Model: Proxies")
+ * after them. It accesses memory through proxies of its own: proxies.c.
  */
 #define _GNU_SOURCE
 #include "executor/bulk.h"
@@ -69,6 +65,15 @@ static void use_mbarrier(struct tracer *t, const struct bulk *bulk, struct acces
     access_range(t, now, epoch, (uintptr_t)bulk->copy.mbarrier, 8);
 }
 
+/* The copy reads its tensor map, if a thread may have written it: a kernel's argument is in no region. */
+static void read_map(struct tracer *t, const struct bulk *bulk, struct access now, uint32_t epoch)
+{
+    if (!bulk->copy.tensor)
+        return;
+    now.map = (uintptr_t)bulk->copy.tensor;
+    access_range(t, now, epoch, now.map, SMEMKIT_TENSOR_MAP_BYTES);
+}
+
 /* The accesses of a copy to one of its two ends. */
 struct end {
     struct tracer *tracer;
@@ -123,6 +128,7 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
     write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
     write.now.reads = false;
     write.epoch = ++t->clock;
+    read_map(t, bulk, read.now, read.epoch);
     read.tests = write.tests = false;
     if (read.known)
         bulk_each_piece(bulk, access_piece, &read);
@@ -140,16 +146,4 @@ void bulk_see(struct tracer *t, const struct bulk *bulk, bool written)
 
     clock_copy(t, t->worker->current, mbarrier ? (uintptr_t)mbarrier : own, !mbarrier, COPIES + bulk->thread,
                bulk->epoch, written);
-}
-
-/* ---- the proxy fence ---- */
-
-void smemkit_checked_proxy_fence(int shared, int global)
-{
-    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
-
-    if (t) {
-        trace_check_log(t, t->worker->current);
-        clock_proxy_fence(t, t->worker->current, shared, global);
-    }
 }

@@ -162,8 +162,10 @@ void clocks_dispose(struct tracer *t)
         list_free(&t->threads[i].pending);
         free(t->threads[i].shared_fences.epochs);
         free(t->threads[i].global_fences.epochs);
+        free(t->threads[i].map_releases.epochs);
     }
     list_free(&t->seen);
+    free(t->map_acquires.items);
     free(t->named);
     free(t->threads);
     free(t->ordered);
@@ -185,7 +187,8 @@ void clocks_block_begin(struct tracer *t)
     if (t->seen_used)
         memset(t->ordered, 0, ORDERED_PAIRS * sizeof *t->ordered);
     t->known_used = t->fences_used = t->seen_used = false;
-    t->seen.count = 0;
+    t->seen.count = t->map_acquires.count = 0;
+    t->map_acquires.reported = 0;
     for (unsigned i = 0; i < w->count; i++) {
         struct thread_clock *thread = &t->threads[i];
 
@@ -193,7 +196,7 @@ void clocks_block_begin(struct tracer *t)
         memset(thread->fence, 0, sizeof thread->fence);
         memset(thread->fence_base, 0, sizeof thread->fence_base);
         thread->plain_since = false;
-        thread->shared_fences.count = thread->global_fences.count = 0;
+        thread->shared_fences.count = thread->global_fences.count = thread->map_releases.count = 0;
         thread->seen.count = thread->pending.count = 0;
     }
 }
@@ -516,63 +519,6 @@ void clock_acquire(struct tracer *t, unsigned thread, uintptr_t address)
         list_add(t, &t->threads[thread].seen, &(struct seen){object, object->count, object->count});
     t->seen_used = true;
     pthread_mutex_unlock(&objects_lock);
-}
-
-static void add_fence(struct tracer *t, struct proxy_fences *fences, uint32_t epoch)
-{
-    if (fences->count == fences->capacity) {
-        const int capacity = fences->capacity ? fences->capacity * 2 : 16;
-        uint32_t *larger = realloc(fences->epochs, (size_t)capacity * sizeof *larger);
-
-        if (!larger) {
-            t->trace->observed.out_of_memory = true;
-            return;
-        }
-        fences->epochs = larger;
-        fences->capacity = capacity;
-    }
-    fences->epochs[fences->count++] = epoch;
-}
-
-void clock_proxy_fence(struct tracer *t, unsigned number, bool shared, bool global)
-{
-    struct thread_clock *thread = &t->threads[number];
-
-    if (shared)
-        add_fence(t, &thread->shared_fences, thread->epoch);
-    if (global)
-        add_fence(t, &thread->global_fences, thread->epoch);
-    thread->epoch = ++t->clock;
-}
-
-static const struct proxy_fences *fences_of(const struct tracer *t, unsigned thread, enum space space)
-{
-    return space == SPACE_GLOBAL ? &t->threads[thread].global_fences : &t->threads[thread].shared_fences;
-}
-
-enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier)
-{
-    const struct proxy_fences *writer = fences_of(t, earlier->thread, now->space);
-    const struct proxy_fences *reader = fences_of(t, now->thread, now->space);
-    struct access fence = *earlier;
-    int low = 0, high = writer->count;
-
-    while (low < high) { /* the first fence that is not before the access */
-        const int middle = (low + high) / 2;
-
-        if (writer->epochs[middle] < earlier->epoch)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < writer->count) {
-        fence.epoch = writer->epochs[low];
-        if (ordered(t, now, &fence))
-            return PROXY_FENCED;
-    }
-    if (reader->count && reader->epochs[reader->count - 1] > earlier->epoch)
-        return PROXY_FENCED_LATE;
-    return PROXY_UNFENCED;
 }
 
 void clocks_free_objects(struct trace *trace)

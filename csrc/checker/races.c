@@ -34,19 +34,6 @@ static struct origin make_origin(const struct access *now)
     return (struct origin){now->item, now->context, now->position, now->block};
 }
 
-static struct access access_from_origin(const struct origin *origin, unsigned thread, uint32_t epoch,
-                                        enum access_kind kind)
-{
-    return (struct access){.thread = thread,
-                           .block = origin->block,
-                           .epoch = epoch,
-                           .item = origin->item,
-                           .context = origin->context,
-                           .position = origin->position,
-                           .kind = kind,
-                           .async = thread >= COPIES};
-}
-
 static void check_store(struct tracer *t, const struct cell *cell, const struct origins *origins,
                         const struct access *now)
 {
@@ -470,62 +457,6 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
 uint32_t shadow_position(const struct tracer *t, unsigned thread)
 {
     return position_in_thread(t, trace_position(t, thread));
-}
-
-/* The async proxy accesses what a thread has written through the generic one: a fence must come between. */
-static void check_proxy(struct tracer *t, const struct access *now, const struct access *last)
-{
-    struct checked_fault *fault;
-    enum proxy proxy;
-
-    if (last->async || last->block != now->block || !ordered(t, now, last))
-        return;
-    proxy = clock_proxy(t, now, last);
-    if (proxy == PROXY_FENCED)
-        return;
-    fault = trace_fault(t, KIND_RACE, (struct code_location){.item = now->item, .context = now->context},
-                        (struct code_location){.item = last->item, .context = last->context}, HAZARD_PROXY);
-    if (fault && fault->count == 1) {
-        fault->threads = 2;
-        memcpy(fault->thread[0], &t->worker->indices[now->thread], sizeof fault->thread[0]);
-        memcpy(fault->thread[1], &t->worker->indices[last->thread], sizeof fault->thread[1]);
-        block_index(t->trace->grid, last->block, fault->other_block);
-        fault->access = now->kind;
-        fault->other_access = last->kind;
-        fault->size = (int)now->size;
-        fault->doubtful = proxy == PROXY_FENCED_LATE || now->kind != ACCESS_LOAD;
-        fault->multiplies = now->multiplies;
-        trace_name(t, fault, now->address, now->space);
-    }
-    trace_fault_done();
-}
-
-static void check_proxy_of_use(struct tracer *t, const struct use *use, const struct origin *origin,
-                               const struct access *now)
-{
-    struct access last = access_from_origin(origin, use->warp * LANES, use->epoch, ACCESS_ATOMIC);
-
-    for (uint32_t lanes = use->atomic ? use->lanes : 0; lanes; lanes &= lanes - 1) {
-        last.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
-        check_proxy(t, now, &last);
-    }
-}
-
-/* The last store to a cell, and the atomics since */
-static void check_proxies(struct tracer *t, const struct cell *cell, const struct origins *origins,
-                          const struct access *now)
-{
-    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
-
-    if (now->same_proxy)
-        return;
-    if (cell->epoch)
-        check_proxy(t, now, &last);
-    for (int i = 0; cell->atomics && i < USES; i++)
-        if (cell->uses[i].epoch)
-            check_proxy_of_use(t, &cell->uses[i], &origins->uses[i], now);
-    for (const struct extra_uses *more = cell->uses[0].epoch ? origins->more : NULL; more; more = more->next)
-        check_proxy_of_use(t, &more->use, &more->origin, now);
 }
 
 void shadow_operand_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)

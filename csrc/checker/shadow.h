@@ -78,10 +78,24 @@ struct access {
     bool read_only;  /* of memory that nothing may write in this kernel */
     bool async;      /* an asynchronous copy that has not been waited for */
     bool same_proxy; /* of a copy: needs no proxy fence */
+    uintptr_t map;   /* a copy reads the tensor map at this address; 0: another access */
     bool copied;     /* an asynchronous copy, in flight or complete */
     uint32_t group;  /* its group */
     bool multiplies; /* a wgmma */
 };
+
+static inline struct access access_from_origin(const struct origin *origin, unsigned thread, uint32_t epoch,
+                                               enum access_kind kind)
+{
+    return (struct access){.thread = thread,
+                           .block = origin->block,
+                           .epoch = epoch,
+                           .item = origin->item,
+                           .context = origin->context,
+                           .position = origin->position,
+                           .kind = kind,
+                           .async = thread >= COPIES};
+}
 
 /* The index in a grid of a block, which is counted from 1. (race_report.c) */
 void block_index(const unsigned grid[3], uint32_t block, unsigned *index);
@@ -102,12 +116,9 @@ struct region *find_region(struct tracer *t, uintptr_t address);
 /* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */
 bool ordered(struct tracer *t, const struct access *now, const struct access *earlier);
 
-/* clock_proxy_fence: a thread executes fence.proxy.async for memory of these spaces. clock_proxy: whether such a
- * fence, for the space of `now`, comes between the two accesses: one by the thread of `earlier` that is ordered
- * before `now`, or one by the thread of `now`. */
-enum proxy { PROXY_UNFENCED, PROXY_FENCED_LATE, PROXY_FENCED };
-void clock_proxy_fence(struct tracer *t, unsigned thread, bool shared, bool global);
-enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier);
+/* Checks that the proxies of an access by a copy or a wgmma see what a cell holds. (proxies.c) */
+void check_proxies(struct tracer *t, const struct cell *cell, const struct origins *origins,
+                   const struct access *now);
 
 /* Releases the read of a bulk copy, which has this epoch, and its write, at an address; with `seen`, also to a
  * thread. */

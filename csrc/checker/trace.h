@@ -110,6 +110,8 @@ struct site {
 
 /* Kinds of faults with registers of a wgmma: an access before the wait, or a write without a fence after it. */
 enum registers { REGISTERS_NONE, REGISTERS_IN_FLIGHT, REGISTERS_UNFENCED };
+/* The fence that a fault of the proxies lacks */
+enum proxy_fence { FENCE_NONE, FENCE_ASYNC, FENCE_MAP_RELEASE, FENCE_MAP_ACQUIRE };
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW, HAZARD_PROXY };
 
 /* Code location of a fault: an item of a log with its call stack, or a file and a line. */
@@ -140,6 +142,7 @@ struct checked_fault {
                               the same group; by one that has */
     struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */
     bool multiplies, other_multiplies; /* of a wgmma */
+    enum proxy_fence missing;
     enum registers registers;
     enum access_kind access, other_access;
     struct code_location location, other;
@@ -199,7 +202,8 @@ struct clock_list {
     int count, capacity;
 };
 
-/* The accesses of a thread up to these epochs, to memory of one space, are before a fence.proxy.async. */
+/* The accesses of a thread up to these epochs are before a fence: fence.proxy.async for memory of one space, or
+ * fence.proxy.tensormap. */
 struct proxy_fences {
     uint32_t *epochs;
     int count, capacity;
@@ -213,8 +217,16 @@ struct thread_clock {
     uint32_t fence_base[2]; /* as are those of its block before this epoch */
     bool plain_since;       /* it has made plain accesses since its last fence */
     bool fence_scope;       /* that fence was for the device */
-    struct proxy_fences shared_fences, global_fences;
+    struct proxy_fences shared_fences, global_fences, map_releases;
     struct clock_list seen, pending;
+};
+
+/* The acquires of tensor maps by a block: proxies.c */
+struct map_acquire;
+struct map_acquires {
+    struct map_acquire *items;
+    int count, capacity;
+    uint32_t reported; /* epoch of the last copy whose map has been reported */
 };
 
 /* The checker's state of a worker. The hooks use the first fields. */
@@ -258,6 +270,7 @@ struct tracer {
     uint32_t clock, base_epoch, interval;
     uint32_t block_number; /* counted from 1 */
     struct thread_clock *threads;
+    struct map_acquires map_acquires;
     /* (count, count): thread u is ordered after thread t's epochs below this; used by __syncwarp, named barriers
      */
     uint32_t *known_epochs;

@@ -19,6 +19,7 @@
 #include "cluster.h"
 #include "mbarrier.h"
 #include "schedule.h"
+#include "tensor_map.h"
 
 enum { TYPE_TF32 = 11 }; /* CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 */
 enum { MAX_BULKS = 1 << 16, MAX_TRANSACTION = (1 << 20) - 1, GRAIN = 16, TENSOR_GRAIN = 128 };
@@ -301,8 +302,7 @@ static void move_piece(void *context, const struct bulk_piece *piece)
     else if (copy->mbarrier && piece->global)
         memcpy(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier)
-        for (size_t at = 0; at < piece->bytes; at += bulk->tensor.element)
-            memcpy(piece->shared + at, bulk->tensor.fill, bulk->tensor.element);
+        tensor_fill(&bulk->tensor, piece->shared, piece->bytes);
 }
 
 /* ---- copies ---- */
@@ -433,11 +433,15 @@ static void check_alignment(struct worker *w, const struct bulk *bulk)
 static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
 {
     const void *const shared = bulk->copy.mbarrier ? bulk->copy.to : bulk->copy.from;
-    char why[120];
+    char why[160] = "with a tensor map ";
 
     memcpy(&bulk->tensor, bulk->copy.tensor, sizeof bulk->tensor);
     if (bulk->tensor.magic != SMEMKIT_TENSOR_MAGIC)
         refuse(w, KIND_TRAP, bulk, "of a tensor map that smemkit.TensorMap has not made");
+    if (smemkit_is_shared(bulk->copy.tensor))
+        refuse(w, KIND_TRAP, bulk, "with a tensor map in shared memory, where the hardware cannot read it,");
+    if (!smemkit_tensor_is_valid(&bulk->tensor, why + strlen(why), sizeof why - strlen(why)))
+        refuse(w, KIND_TRAP, bulk, why);
     if (bulk->tensor.rank != rank) {
         snprintf(why, sizeof why, "of %d dimensions with a tensor map of %d", rank, bulk->tensor.rank);
         refuse(w, KIND_TRAP, bulk, why);

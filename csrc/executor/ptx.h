@@ -121,10 +121,44 @@ struct smemkit_tensor {
     uint16_t box[SMEMKIT_TENSOR_RANK];
     uint8_t rank, element;              /* bytes */
     uint8_t swizzle;                    /* 0, or 1 to 3 for 32, 64, 128 bytes */
-    uint8_t fill[8];                    /* an element outside the tensor */
+    uint8_t nan;                        /* an element outside the tensor is NaN, not 0 */
     uint8_t type;                       /* of its elements: the driver's CUtensorMapDataType */
     uint8_t steps[SMEMKIT_TENSOR_RANK]; /* from one element of the box to the next; the first is 1 */
 };
+
+enum { SMEMKIT_TENSOR_MAP_BYTES = 128 };
+
+/* Bytes of an element of a CUtensorMapDataType; 0: the executor does not have it. */
+unsigned smemkit_tensor_element_bytes(unsigned type);
+/* Whether a map follows the rules; if not, writes what is wrong: "with an unknown swizzle". */
+int smemkit_tensor_is_valid(const struct smemkit_tensor *, char *why, size_t length);
+
+/* tensormap.replace: changes one field of a map. Dimensions count as PTX does. */
+enum smemkit_tensor_field {
+    SMEMKIT_GLOBAL_ADDRESS,
+    SMEMKIT_RANK,
+    SMEMKIT_BOX_DIM,
+    SMEMKIT_GLOBAL_DIM,
+    SMEMKIT_GLOBAL_STRIDE,
+    SMEMKIT_ELEMENT_STRIDE,
+    SMEMKIT_ELEMTYPE,
+    SMEMKIT_INTERLEAVE_LAYOUT,
+    SMEMKIT_SWIZZLE_MODE,
+    SMEMKIT_FILL_MODE
+};
+void smemkit_replace_in_tensor_map(enum smemkit_tensor_field, void *map, unsigned dimension, uint64_t value,
+                                   const char *file, int line);
+/* tensormap.cp_fenceproxy: copies a map, for the warp. */
+struct smemkit_tensor_map_copy {
+    struct smemkit_warp_call call;
+    void *to;
+    const void *from;
+    unsigned bytes;
+};
+void smemkit_copy_tensor_map(struct smemkit_tensor_map_copy *, const char *file, int line);
+/* fence.proxy.tensormap, of a kernel that was compiled for checking */
+void smemkit_checked_tensor_map_release(void);
+void smemkit_checked_tensor_map_acquire(const void *map);
 
 /* PTX's bulk copies (bulk.c): the calling thread starts one, closes a bulk group, and waits until at most `groups`
  * of its groups are incomplete, or have not read their sources. */

@@ -129,13 +129,14 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
     static const char *const kinds[] = {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned",
                                         "hang", "trap",    "shuffle",       "leak"};
     static const char *const hazards[] = {"", "RAW", "WAR", "WAW", "proxy"};
+    static const char *const fences[] = {"", "async", "release", "acquire"};
     static const char *const accesses[] = {"load", "store", "atomic"};
     static const char *const registers[] = {"", "in flight", "unfenced"};
     static const char *const spaces[] = {"shared", "shared", "global", ""};
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N,s:I}",
+        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N,s:I,s:s}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(fault->other_trace ? fault->other_trace : trace, &fault->other), "block",
@@ -152,7 +153,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "multiplies",
         PyBool_FromLong(fault->multiplies), "other_multiplies", PyBool_FromLong(fault->other_multiplies),
         "registers", registers[fault->registers], "count", (unsigned long long)fault->count, "message",
-        text(fault->message), "launches_before", fault->launches_before);
+        text(fault->message), "launches_before", fault->launches_before, "missing", fences[fault->missing]);
 }
 
 static PyObject *example_tuple(const struct site *site)

@@ -13,6 +13,9 @@ __all__ = ["fix_bulk_copy"]
 
 _BULK = re.compile(r"async[._]bulk|async[._]reduce|memcpy_async_tx|reduce_async")
 _COMMIT = re.compile(r"bulk[._]commit_group")
+_COPY_OF_TENSOR = re.compile(r"async[._]bulk[._]tensor|async[._]bulk[._]prefetch[._]tensor")
+# the only 64-bit operand of inline PTX; or the argument of cuda::ptx's function, before the coordinates
+_MAP_OPERAND = re.compile(r'"l"\s*\(([^()]+)\)|(?:space_global,[^,]+,|space_shared,)\s*([^,()]+),')
 _FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
 _WAIT = 'asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");'
 _COUNT = re.compile(r"(?P<before>bulk[._]wait_group(?:[._]read)?\s*(?:<|\(\S*|)\s*)(?P<groups>[1-9]\d*)")
@@ -21,6 +24,17 @@ FENCE_ADVICE = (
     "Let every thread that writes execute fence.proxy.async (cuda::ptx::fence_proxy_async(space_shared)) after "
     "its stores, before the barrier that hands over to the thread that starts the copy."
 )
+_MAP_ADVICE = {
+    "release": (
+        "Let the thread that has written the map at line {other} execute "
+        "fence.proxy.tensormap::generic.release.gpu after it, and then hand over; or change the map in shared "
+        "memory, and let the whole warp copy it by tensormap.cp_fenceproxy, which releases it."
+    ),
+    "acquire": (
+        "Let the thread that starts the copy at line {line} execute fence.proxy.tensormap::generic.acquire.gpu "
+        "[map], 128 before it, after the map has been released."
+    ),
+}
 _FULL_ADVICE = (
     "Let every thread that uses the bytes wait for the phase of the copy's mbarrier before line {line}: the "
     "parity is 0 in the first phase, then 1 and 0 in turn; the phase must expect all bytes that the copies bring."
@@ -42,6 +56,9 @@ _DONE_ADVICE = (
 def fix_bulk_copy(evidence: Evidence, pair: AccessPair | None) -> Fix | None:
     """The fix of a race with a bulk copy; None if it is not one."""
     fault, raw = evidence.fault, evidence.raw
+    if raw["missing"] in _MAP_ADVICE:
+        fix = _map_release(pair) if raw["missing"] == "release" else _map_acquire(pair)
+        return fix or Fix(_MAP_ADVICE[raw["missing"]].format(line=fault.line, other=fault.other_line))
     if fault.hazard == "proxy":
         return _fence(pair) or Fix(FENCE_ADVICE)
     texts = [pair.text(statement) for statement in (pair.first, pair.second)] if pair else [fault.text]
@@ -78,6 +95,38 @@ def _fence(pair: AccessPair | None) -> Fix | None:
         f"Put {_FENCE[:-1]} {describe(pair.source, gap)}: each thread that writes needs it before the barrier.",
         line_edits(pair.file, pair.source, insertions(pair.source, gap, _FENCE)),
     )
+
+
+def _map_release(pair: AccessPair | None) -> Fix | None:
+    """A fence after the statement that has written a tensor map."""
+    if not pair:
+        return None
+    writer = next((s for s in (pair.first, pair.second) if not _COPY_OF_TENSOR.search(pair.text(s))), None)
+    if not writer:
+        return None
+    fence = 'asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");'
+    gap = Gap(writer.within, writer.index + 1)
+    return Fix(
+        f"Put {fence[:-1]} {describe(pair.source, gap)}: it releases the map for copies.",
+        line_edits(pair.file, pair.source, insertions(pair.source, gap, fence)),
+    )
+
+
+def _map_acquire(pair: AccessPair | None) -> Fix | None:
+    """A fence before the copy, of the map that the copy's statement names."""
+    for copy in (pair.first, pair.second) if pair else ():
+        named = _COPY_OF_TENSOR.search(pair.text(copy)) and _MAP_OPERAND.search(pair.text(copy))
+        if pair and named:
+            name = next(filter(None, named.groups()))
+            fence = (
+                f'asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"({name}) : "memory");'
+            )
+            gap = Gap(copy.within, copy.index)
+            return Fix(
+                f"Put {fence[:-1]} {describe(pair.source, gap)}: the copy must see the map as it was released.",
+                line_edits(pair.file, pair.source, insertions(pair.source, gap, fence)),
+            )
+    return None
 
 
 def _wait(pair: AccessPair | None) -> Fix | None:

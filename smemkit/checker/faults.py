@@ -50,7 +50,8 @@ class Fault:
     file, other_file, text
         The files of `line` and `other_line`, and the text of `line`.
     hazard : {"RAW", "WAR", "WAW", "proxy", ""}
-        "proxy": the two are ordered, but a fence.proxy.async is missing between them.
+        "proxy": the two are ordered, but a fence between proxies is missing: fence.proxy.async, or, for a tensor
+        map, fence.proxy.tensormap.
     warp_synchronous : bool
         The threads of a race are of one warp.
     count : int
@@ -150,7 +151,9 @@ def explain(fault: Fault) -> tuple[str, str]:
 
 def _meaning(fault: Fault) -> str:
     if fault.kind == "race":
-        meaning = _RACE_MEANINGS["same value" if fault._same_value else fault.hazard]
+        of_map = " reads the tensor map in " in fault.message
+        key = "same value" if fault._same_value else "proxy of tensor maps" if of_map else fault.hazard
+        meaning = _RACE_MEANINGS[key]
         is_copy = "asynchronous copy" in fault.message and fault.hazard != "proxy"
         is_incoherent = "a non-coherent load" in fault.message
         if "griddepcontrol.wait" in fault.message:
@@ -184,6 +187,11 @@ _RACE_MEANINGS = {
     "RAW": "RAW, read after write: nothing makes the reader wait for the writer, so it may get the old value.",
     "WAR": "WAR, write after read: nothing makes the writer wait for the reader, which may get the new value.",
     "WAW": "WAW, write after write: nothing orders the two writes, so either value may stay.",
+    "proxy of tensor maps": (
+        "A copy reads its tensor map through a proxy of its own, which need not see what threads have stored "
+        "through the generic one: the writer must release the map, and a thread of the copy's block acquire it "
+        "(PTX ISA, fence.proxy.tensormap)."
+    ),
     "proxy": (
         "The hardware that carries out cp.async.bulk and wgmma goes through the async proxy, which need not see "
         "what threads have stored through the generic one, barrier or not, without fence.proxy.async (PTX ISA, "

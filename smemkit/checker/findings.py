@@ -19,6 +19,10 @@ __all__ = ["launch_reports"]
 
 _PIPELINE_WAIT = re.compile(r"\b(?:producer_acquire|consumer_wait(?:_prior|_for|_until)?)\b")
 _VERB_PRESENT = {"load": "reads", "store": "writes", "atomic": "updates atomically"}
+_MISSING_MAP_FENCES = {
+    "release": "fence.proxy.tensormap::generic.release of the writer comes between",
+    "acquire": "fence.proxy.tensormap::generic.acquire of the map comes between, in a thread of the copy's block",
+}
 _VERB_PAST = {"load": "read", "store": "wrote", "atomic": "updated atomically"}
 
 
@@ -255,6 +259,11 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
             here = f"the wgmma.mma_async that {here} executes"
         elif fault["copy"] or fault["hazard"] == "proxy":
             here = f"the asynchronous copy that {here} starts"
+        if fault["missing"] in _MISSING_MAP_FENCES:
+            return (
+                f"{here} reads the tensor map in {what}, which {other} wrote at line {other_line}, and no "
+                f"{_MISSING_MAP_FENCES[fault['missing']]}"
+            )
         if fault["hazard"] == "proxy":
             late = fault["doubtful"] and fault["access"] == "load"
             late = "; it has executed the fence, but the writer has not" if late else ""

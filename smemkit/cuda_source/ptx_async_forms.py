@@ -2,6 +2,8 @@
 
 __all__ = ["ASYNC_FORMS"]
 
+_FENCE_SCOPES = {"cta": 1, "cluster|gpu": 2, "sys": 3}  # as the dialect's fence numbers them
+
 # header → name and modifiers; operands; C++
 ASYNC_FORMS = {
     "wgmma": [
@@ -210,6 +212,49 @@ ASYNC_FORMS = {
         ("fence proxy async global", "", "smemkit::proxy_fence(false, true)"),
         ("fence proxy async WINDOW", "", "smemkit::proxy_fence(true, false)"),
         ("fence proxy alias", "", "(void)0"),
+    ],
+    "tensor_map": [
+        (
+            "tensormap replace tile field=global_address space=global|shared::cta? b1024 b64",
+            "[a], b",
+            "@tensormap_replace(@$field, $a, !$flag_global && smemkit_is_shared($a), 0, $b)",
+        ),
+        (
+            "tensormap replace tile field=rank|elemtype|interleave_layout|swizzle_mode|fill_mode"
+            " space=global|shared::cta? b1024 b32",
+            "[a], b",
+            "@tensormap_replace(@$field, $a, !$flag_global && smemkit_is_shared($a), 0, $b)",
+        ),
+        (
+            "tensormap replace tile field=box_dim|global_dim|element_stride space=global|shared::cta? b1024 b32",
+            "[a], b, c",
+            "@tensormap_replace(@$field, $a, !$flag_global && smemkit_is_shared($a), $b, $c)",
+        ),
+        (
+            "tensormap replace tile field=global_stride space=global|shared::cta? b1024 b64",
+            "[a], b, c",
+            "@tensormap_replace(@$field, $a, !$flag_global && smemkit_is_shared($a), $b, $c)",
+        ),
+        *(
+            (
+                f"tensormap cp_fenceproxy global shared::cta tensormap::generic release {scope} sync aligned",
+                "[d:global], [a:shared], b",
+                f"@copy_tensor_map({number}, $d, $a, $b)",
+            )
+            for scope, number in _FENCE_SCOPES.items()
+        ),
+        *(
+            (f"fence proxy tensormap::generic release {scope}", "", f"smemkit::tensor_map_release({number})")
+            for scope, number in _FENCE_SCOPES.items()
+        ),
+        *(
+            (
+                f"fence proxy tensormap::generic acquire {scope}",
+                "[a], b",
+                f"@tensor_map_acquire({number}, $a, $b)",
+            )
+            for scope, number in _FENCE_SCOPES.items()
+        ),
         ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
     ],
 }

@@ -38,8 +38,7 @@ _TYPES = {
     "float8_e5m2": 0,
 }
 _TF32 = 11
-_NANS = {"float16": b"\xff\x7f", "bfloat16": b"\xff\x7f", "float32": b"\xff\xff\xff\x7f"}
-_NANS["float64"] = b"\xff" * 6 + b"\xff\x7f"
+_WITH_NAN = ("float16", "bfloat16", "float32", "float64")
 
 
 class TensorMap(ArrayArgument):
@@ -155,7 +154,7 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"box: expected rows of {self.swizzle} bytes, the swizzle, got {inner} bytes")
         if self.fill not in ("zeros", "nan"):
             raise ValueError(f"fill: expected 'zeros' or 'nan', got {self.fill!r}")
-        if self.fill == "nan" and array.dtype.name not in _NANS:
+        if self.fill == "nan" and array.dtype.name not in _WITH_NAN:
             raise ValueError(f"fill: expected 'zeros' for {array.dtype.name}, which has no NaN here, got 'nan'")
         if self.tf32 and array.dtype.name != "float32":
             raise ValueError(f"tf32: expected an array of float32, got {array.dtype.name}")
@@ -190,10 +189,10 @@ class TensorMap(ArrayArgument):
 
     def _for_cpu(self, address: int) -> bytes:
         """struct smemkit_tensor"""
-        rank, size, name = self.array.ndim, self.array.dtype.itemsize, self.array.dtype.name
+        rank, size = self.array.ndim, self.array.dtype.itemsize
         absent = (0,) * (_MAX_RANK - rank)
         content = struct.pack(
-            "<QQ5Q5I5HBBB8sB5B",
+            "<QQ5Q5I5HBBBBB5B",
             _MAGIC,
             address,
             *(*self.strides[::-1], *absent),
@@ -202,7 +201,7 @@ class TensorMap(ArrayArgument):
             rank,
             size,
             _SWIZZLES[self.swizzle],
-            _NANS[name] if self.fill == "nan" else b"",
+            self.fill == "nan",
             self._type,
             *(*self.element_strides[::-1], *absent),
         )

@@ -413,7 +413,7 @@ CHECKED = {  # what the checker runs by default: a kernel of each kind, on small
         "mma_small": [(3, 333, 5), (3, 200, 8)],
         "matvec": checked_shapes("matvec"),
     },
-    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma": [(3, 7, 5)], "dmma_small": [(3, 7, 5)]},
+    **{"wgmma": [(3, 33, 5)], "wgmma_small": [(3, 584, 8)], "dmma_small": [(3, 7, 5)]},
     "wgmma_digits_small": [(3, 300, 5)],
 }
 SCHEDULES = ("serial", "lockstep", "random")

@@ -32,7 +32,10 @@ enum CUtensorMapL2promotion {
     CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
     CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 };
-enum CUtensorMapFloatOOBfill { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };
+enum CUtensorMapFloatOOBfill {
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+};
 
 typedef unsigned cuuint32_t;
 typedef unsigned long long cuuint64_t;
@@ -40,35 +43,32 @@ typedef unsigned long long cuuint64_t;
 static inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, unsigned rank,
                                               void *address, const unsigned long long *size,
                                               const unsigned long long *stride, const unsigned *box,
-                                              const unsigned *step, CUtensorMapInterleave,
+                                              const unsigned *step, CUtensorMapInterleave interleave,
                                               CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
-                                              CUtensorMapFloatOOBfill)
+                                              CUtensorMapFloatOOBfill fill)
 {
-    static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 0, 4}; /* 0: not here */
-    const unsigned long long grain = 16, size_end = 1ull << 32, stride_end = 1ull << 40, box_end = 257,
-                             step_end = 9;
+    const unsigned long long size_end = 1ull << 32, box_end = 257, step_end = 9;
     smemkit_tensor to = {};
+    char why[160];
 
-    if ((uintptr_t)map % alignof(CUtensorMap) || (uintptr_t)address % grain || !rank ||
-        rank > SMEMKIT_TENSOR_RANK || type >= sizeof bytes || !bytes[type])
+    if ((uintptr_t)map % alignof(CUtensorMap) || !rank || rank > SMEMKIT_TENSOR_RANK)
         return CUDA_ERROR_INVALID_VALUE;
     to.magic = SMEMKIT_TENSOR_MAGIC;
     to.address = (char *)address;
     to.rank = (uint8_t)rank;
-    to.element = bytes[type];
+    to.element = (uint8_t)smemkit_tensor_element_bytes(type);
     to.swizzle = (uint8_t)swizzle;
+    to.nan = fill;
     to.type = (uint8_t)type;
     for (unsigned i = 0; i < rank; i++) {
+        if (size[i] >= size_end || box[i] >= box_end || step[i] >= step_end)
+            return CUDA_ERROR_INVALID_VALUE; /* and too large for their fields */
         to.strides[i] = i ? stride[i - 1] : to.element;
         to.shape[i] = (uint32_t)size[i];
         to.box[i] = (uint16_t)box[i];
         to.steps[i] = (uint8_t)step[i];
-        if (size[i] - 1 >= size_end - 1 || box[i] - 1 >= box_end - 1 || step[i] - 1 >= step_end - 1 ||
-            (i && (to.strides[i] % grain || to.strides[i] >= stride_end)))
-            return CUDA_ERROR_INVALID_VALUE;
     }
-    const unsigned row = box[0] * to.element;
-    if (step[0] != 1 || row % grain || (swizzle && row != grain << swizzle)) // a GPU takes shorter rows, too
+    if (swizzle > CU_TENSOR_MAP_SWIZZLE_128B || interleave || !smemkit_tensor_is_valid(&to, why, sizeof why))
         return CUDA_ERROR_INVALID_VALUE;
     static_assert(sizeof to <= sizeof *map, "a CUtensorMap has no room for the executor's");
     memcpy(map, &to, sizeof to);

@@ -1,0 +1,296 @@
+"""Tensor maps that a kernel changes: tensormap.replace, tensormap.cp_fenceproxy and fence.proxy.tensormap."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+# each block reads the corner of one of three matrices, by a copy of the launch's map that it adapts
+KERNEL = r"""
+#include <cuda.h>
+#include <cuda/ptx>
+#include <cstdint>
+namespace ptx = cuda::ptx;
+__device__ unsigned window(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void corners(const __grid_constant__ CUtensorMap pattern, const float *x, const float *y,
+                                   const float *z, const int *shapes, CUtensorMap *maps, float *out)
+{
+    __shared__ alignas(128) CUtensorMap changed;
+    __shared__ alignas(128) float tile[8][8];
+    __shared__ uint64_t full;
+    CUtensorMap *map = &maps[blockIdx.x];
+    const float *matrix = blockIdx.x == 0 ? x : blockIdx.x == 1 ? y : z;
+    const int rows = shapes[blockIdx.x * 2], columns = shapes[blockIdx.x * 2 + 1];
+    const unsigned long long row_bytes = columns * 4ull;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(window(&full)));
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    CHANGE
+    if (threadIdx.x == 0) {
+        ACQUIRE
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" :: "r"(window(&full)) : "memory");
+        COPY
+        AFTER
+    }
+    __syncthreads();
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
+                     "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(window(&full)) : "memory");
+    for (int i = threadIdx.x; i < 64; i += blockDim.x)
+        out[blockIdx.x * 64 + i] = tile[i / 8][i % 8];
+}
+"""
+REPLACE_BY_ASM = """
+        asm volatile("tensormap.replace.tile.global_address.SPACE.b1024.b64 [%0], %1;"
+                     :: "CONSTRAINT"(MAP), "l"(matrix) : "memory");
+        asm volatile("tensormap.replace.tile.global_dim.SPACE.b1024.b32 [%0], 0, %1;"
+                     :: "CONSTRAINT"(MAP), "r"(columns) : "memory");
+        asm volatile("tensormap.replace.tile.global_dim.SPACE.b1024.b32 [%0], 1, %1;"
+                     :: "CONSTRAINT"(MAP), "r"(rows) : "memory");
+        asm volatile("tensormap.replace.tile.global_stride.SPACE.b1024.b64 [%0], 0, %1;"
+                     :: "CONSTRAINT"(MAP), "l"(row_bytes) : "memory");
+"""
+IN_SHARED = {"SPACE": "shared::cta", "CONSTRAINT": "r", "MAP": "window(&changed)"}
+IN_GLOBAL = {"SPACE": "global", "CONSTRAINT": "l", "MAP": "map"}
+REPLACE_BY_FUNCTIONS = """
+        ptx::tensormap_replace_global_address(ptx::space_shared, &changed, matrix);
+        ptx::tensormap_replace_global_dim(ptx::space_shared, &changed, ptx::n32_t<0>(), columns);
+        ptx::tensormap_replace_global_dim(ptx::space_shared, &changed, ptx::n32_t<1>(), rows);
+        ptx::tensormap_replace_global_stride(ptx::space_shared, &changed, ptx::n32_t<0>(), row_bytes);
+        MORE
+"""
+BY_WARP = """
+    if (threadIdx.x < 32) {
+        if (threadIdx.x == 0) {
+            changed = pattern; REPLACE
+        }
+        __syncwarp();
+        RELEASE
+    }
+"""
+BY_THREAD = """
+    if (threadIdx.x == 0) {
+        *map = pattern; REPLACE
+        RELEASE
+    }
+    __syncthreads();
+"""
+RELEASE_BY_ASM = """asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
+                     ".sync.aligned [%0], [%1], 128;" :: "l"(map), "r"(window(&changed)) : "memory");"""
+RELEASE_BY_FUNCTION = """ptx::tensormap_cp_fenceproxy(ptx::sem_release, ptx::scope_gpu, map, &changed,
+                                                 ptx::n32_t<128>());"""
+FENCE = 'asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");'
+ACQUIRE_BY_ASM = (
+    """asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");"""
+)
+ACQUIRE_BY_FUNCTION = (
+    """ptx::fence_proxy_tensormap_generic(ptx::sem_acquire, ptx::scope_gpu, map, ptx::n32_t<128>());"""
+)
+COPY_BY_ASM = """asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {%2, %3}], [%4];"
+                     :: "r"(window(tile)), "l"(map), "r"(0), "r"(0), "r"(window(&full)) : "memory");"""
+COPY_BY_FUNCTION = """const int corner[2] = {0, 0};
+        ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, tile, map, corner, &full);"""
+
+
+def replace_by_asm(space):
+    text = REPLACE_BY_ASM
+    for word, by in space.items():
+        text = text.replace(word, by)
+    return text
+
+
+ASM = {
+    "CHANGE": BY_WARP,
+    "REPLACE": replace_by_asm(IN_SHARED),
+    "RELEASE": RELEASE_BY_ASM,
+    "ACQUIRE": ACQUIRE_BY_ASM,
+    "COPY": COPY_BY_ASM,
+    "AFTER": "",
+    "MORE": "",
+}
+FUNCTIONS = {
+    **ASM,
+    "REPLACE": REPLACE_BY_FUNCTIONS,
+    "RELEASE": RELEASE_BY_FUNCTION,
+    "ACQUIRE": ACQUIRE_BY_FUNCTION,
+    "COPY": COPY_BY_FUNCTION,
+}
+GLOBAL = {**ASM, "CHANGE": BY_THREAD, "REPLACE": replace_by_asm(IN_GLOBAL), "RELEASE": FENCE}
+STYLES = {"asm": ASM, "functions": FUNCTIONS, "global": GLOBAL}
+SHAPES = ((5, 4), (8, 8), (3, 12))
+
+
+def source(style, **changes):
+    text = KERNEL
+    for word, by in {**STYLES[style], **changes}.items():
+        text = text.replace(word, by)
+    return text
+
+
+def arguments(device, pattern=None, **options):
+    """The kernel's arguments, and the corners that it should find."""
+    matrices = [1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in SHAPES]
+    pattern = np.zeros((8, 8), np.float32) if pattern is None else pattern
+    want = np.zeros((3, 8, 8), np.float32)
+    for corner, matrix in zip(want, matrices, strict=True):
+        inside = matrix[:8, :8]
+        corner[: inside.shape[0], : inside.shape[1]] = inside
+    on_device = [smemkit.asarray(x, device=device) for x in (*matrices, np.array(SHAPES, np.int32).ravel())]
+    map_ = smemkit.TensorMap(smemkit.asarray(pattern, device=device), (8, 8), **options)
+    out = smemkit.zeros((3, 8, 8), np.float32, device=device)
+    return (map_, *on_device, np.zeros(3, "V128"), out), want
+
+
+def checked(style, *, options=None, **changes):
+    args, _ = arguments("cpu")
+    return smemkit.check(smemkit.Kernel(source(style, **changes))[3, 64], *args, **(options or {}))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_map_that_each_block_changes(device, style):
+    args, want = arguments(device)
+    with smemkit.Device(device):
+        smemkit.Kernel(source(style))[3, 64](*args)
+    assert_array_equal(args[-1].numpy(), want)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("completion", ["early", "late", "random"])
+@pytest.mark.parametrize("schedule", ["serial", "lockstep"])
+def test_changed_maps_have_no_fault(style, completion, schedule):
+    report = checked(style, options={"completion": completion, "schedule": schedule})
+    assert report.ok and not report.faults, report
+
+
+def test_another_thread_of_the_block_may_acquire():
+    change = f"{BY_WARP} __syncthreads(); if (threadIdx.x == 40) {{ {ACQUIRE_BY_ASM} }}"
+    assert not checked("asm", CHANGE=change + "__syncthreads();", ACQUIRE="").faults
+    assert checked("asm", CHANGE=change, ACQUIRE="").faults
+
+
+OTHER_MAP = ACQUIRE_BY_ASM.replace("(map)", "(&maps[(blockIdx.x + 1) % 3])")
+MISSING = {  # name → style, changes, the fence that is missing
+    "no acquire": ("asm", {"ACQUIRE": ""}, "acquire"),
+    "no acquire, by functions": ("functions", {"ACQUIRE": ""}, "acquire"),
+    "acquire of another map": ("asm", {"ACQUIRE": OTHER_MAP}, "acquire"),
+    "acquire after the copy": ("asm", {"ACQUIRE": "", "AFTER": ACQUIRE_BY_ASM}, "acquire"),
+    "acquire before the change": ("asm", {"ACQUIRE": "", "CHANGE": ACQUIRE_BY_ASM + BY_WARP}, "acquire"),
+    "no release": ("global", {"RELEASE": ""}, "release"),
+    "release before the change": ("global", {"RELEASE": "", "CHANGE": FENCE + BY_THREAD}, "release"),
+    "another thread releases": ("global", {"RELEASE": "} if (threadIdx.x == 32) {" + FENCE}, "release"),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_a_missing_fence_is_found(case):
+    style, changes, fence = MISSING[case]
+    report = checked(style, **changes)
+    (fault,) = report.faults
+    assert (fault.kind, fault.hazard, fault.severity) == ("race", "proxy", "error")
+    assert f"no fence.proxy.tensormap::generic.{fence}" in fault.message, report
+    assert "fence.proxy.tensormap" in fault.meaning and f"generic.{fence}.gpu" in fault.fix
+
+
+@pytest.mark.parametrize("case", ["no acquire", "no acquire, by functions", "no release"])
+def test_the_fix_of_a_missing_fence(case):
+    style, changes, _ = MISSING[case]
+    text = source(style, **changes)
+    args, _ = arguments("cpu")
+    report = smemkit.check(smemkit.Kernel(text)[3, 64], *args)
+    (fault,) = report.faults
+    mended = smemkit.checker.edits.apply({fault.file: text}, [fault.fix])[fault.file]
+    assert mended != text
+    report = smemkit.check(smemkit.Kernel(mended)[3, 64], *args)
+    assert not report.faults, report
+
+
+def test_lanes_wait_for_the_lane_that_has_changed_the_map():
+    report = checked("asm", CHANGE=BY_WARP.replace("__syncwarp();", ""))
+    assert {(fault.kind, fault.variable) for fault in report.faults} == {("race", "changed")}, report
+
+
+def test_a_map_is_not_changed_while_a_copy_may_read_it():
+    report = checked("global", AFTER="*map = pattern;")
+    assert {(fault.hazard, fault.variable.partition("[")[0]) for fault in report.faults} == {("WAR", "maps")}, (
+        report
+    )
+
+
+CONSTANT = ("elemtype", "interleave_layout", "swizzle_mode", "fill_mode")  # PTX takes no register for them
+
+
+def replaced(field, value, ordinal=None, type="b32"):
+    constraint = "n" if field in CONSTANT else "l" if type == "b64" else "r"
+    where = "[%0], " + (f"{ordinal}, " if ordinal is not None else "")
+    return (
+        f'asm volatile("tensormap.replace.tile.{field}.shared::cta.b1024.{type} {where}%1;" :: '
+        f'"r"(window(&changed)), "{constraint}"({value}) : "memory");'
+    )
+
+
+WRONG = {  # name → statement, what the message says
+    "address": (
+        replaced("global_address", "(size_t)matrix + 4", type="b64"),
+        "of an address that is not a multiple",
+    ),
+    "rank": (replaced("rank", 2), "no elements in dimension 2|of 2 dimensions with a tensor map of 3"),
+    "fewer dimensions": (replaced("rank", 0), "of 2 dimensions with a tensor map of 1"),
+    "too many dimensions": (replaced("rank", 5), "tile.rank by 5, where the CPU device takes less than 5"),
+    "no elements": (replaced("global_dim", 0, 1), "of no elements in dimension 1"),
+    "stride": (replaced("global_stride", "24ull", 0, "b64"), "a stride of 24 bytes in dimension 1"),
+    "stride of dimension 4": (
+        replaced("global_stride", "32ull", 4, "b64"),
+        "of dimension 4, of which there are 4",
+    ),
+    "box": (replaced("box_dim", 0, 0), "a box of 0 elements in dimension 0"),
+    "large box": (replaced("box_dim", 257, 0), "by 257, where the CPU device takes less than 257"),
+    "short rows": (replaced("box_dim", 3, 0), "rows of 12 bytes in its box"),
+    "element stride": (replaced("element_stride", 2, 0), "an element stride of 2 in dimension 0"),
+    "swizzle": (replaced("swizzle_mode", 3), "rows of 32 bytes in its box, where the swizzle has 128"),
+    "fill": (
+        replaced("elemtype", 2) + replaced("fill_mode", 1),
+        "whose fill is NaN, which its elements do not have",
+    ),
+    "type": (replaced("elemtype", 13), r"by \.b4x16, which the CPU device does not have"),
+    "no type": (replaced("elemtype", 16), "by 16, which is no type"),
+    "interleave": (replaced("interleave_layout", 1), "by 1, where the CPU device takes less than 1"),
+    "no map": ("memset(&changed, 0, 128);" + replaced("rank", 1), "of 128 bytes that are no tensor map"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_map_that_breaks_a_rule_is_refused(case):
+    statement, message = WRONG[case]
+    args, _ = arguments("cpu")
+    kernel = smemkit.Kernel(source("asm", REPLACE=replace_by_asm(IN_SHARED) + statement))
+    with pytest.raises(smemkit.Error, match=message):
+        kernel[3, 64](*args)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"COPY": COPY_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "a tensor map in shared memory"),
+        ({"RELEASE": RELEASE_BY_ASM.replace("128", "64")}, "tensormap.cp_fenceproxy of 64 bytes, not of 128"),
+        ({"ACQUIRE": ACQUIRE_BY_ASM.replace("128", "64")}, "fence.proxy.tensormap of a number of bytes other"),
+        ({"RELEASE": "if (threadIdx.x < 16) {" + RELEASE_BY_ASM + "}"}, "16 of 64 threads wait at"),
+        ({"REPLACE": replace_by_asm({**IN_GLOBAL, "MAP": "&changed"})}, "in shared memory, where it needs global"),
+    ],
+)
+def test_misuse_is_refused(changes, message):
+    args, _ = arguments("cpu")
+    with pytest.raises(smemkit.Error, match=message):
+        smemkit.Kernel(source("asm", **changes))[3, 64](*args)
+
+
+def test_types_and_fills(device):
+    args, want = arguments(device)
+    for number, holds in (2, 0), (3, 0), (7, np.nan):
+        change = f"{replaced('elemtype', number)}{replaced('fill_mode', int(number == 7))}"
+        with smemkit.Device(device):
+            smemkit.Kernel(source("asm", REPLACE=replace_by_asm(IN_SHARED) + change))[3, 64](*args)
+        assert_array_equal(args[-1].numpy(), np.where(want == 0, np.float32(holds), want))
