@@ -160,6 +160,16 @@ def test_reductions(operation):
     assert_array_equal(y, want)
 
 
+@pytest.mark.parametrize("operation", ["add.s32", "add.f32", "add.noftz.f16"])
+def test_reductions_of_many_blocks_are_atomic(operation):
+    _, dtype, _ = REDUCTIONS[operation]
+    launch = reductions()[f"reduced{list(REDUCTIONS).index(operation)}"][1024, 64]
+    for _ in range(20):
+        y = np.zeros(64, dtype)
+        launch(np.ones(1024 * 64, dtype), y)
+        assert_array_equal(y, np.full(64, 1024, dtype))
+
+
 ONE = """
 #include "ptx/cp_async_bulk.cuh"
 #include "ptx/mbarrier.cuh"

@@ -85,7 +85,8 @@ SMEMKIT_INLINE void ptx_copy_bulk_out(char *to, const char *from, uint64_t bytes
     copy_bulk_to_global(to, from, bytes, nullptr, SMEMKIT_PC, file, line);
 }
 
-/* The elements of a reduction. T: as in registers.h */
+/* The elements of a reduction, each atomically: blocks on other cores may combine the same ones. T: as in
+ * registers.h */
 template <class T, class Op>
 SMEMKIT_INLINE void combine(void *to, const void *from, uint64_t bytes)
 {
@@ -93,10 +94,13 @@ SMEMKIT_INLINE void combine(void *to, const void *from, uint64_t bytes)
     bits *old = (bits *)to;
     const bits *operand = (const bits *)from;
     for (uint64_t i = 0; i < bytes / sizeof(bits); i++) {
-        if constexpr (std::is_same_v<T, ptx_f16> || std::is_same_v<T, ptx_bf16>)
-            old[i] = T::to((float)Op()(T::from(old[i]), T::from(operand[i])));
-        else
-            old[i] = ptx_to_bits((T)Op()(ptx_value<T>(old[i]), ptx_value<T>(operand[i])));
+        bits before = __atomic_load_n(&old[i], __ATOMIC_RELAXED), after;
+        do {
+            if constexpr (std::is_same_v<T, ptx_f16> || std::is_same_v<T, ptx_bf16>)
+                after = T::to((float)Op()(T::from(before), T::from(operand[i])));
+            else
+                after = (bits)ptx_to_bits((T)Op()(ptx_value<T>(before), ptx_value<T>(operand[i])));
+        } while (!__atomic_compare_exchange_n(&old[i], &before, after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     }
 }
 template <class T, class Op>
