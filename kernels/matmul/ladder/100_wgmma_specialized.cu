@@ -75,6 +75,7 @@ static __device__ void multiply_tiles(Part &part, ring<T> &shared, int row, int 
         wait(&shared.full[s], turn / STAGES);
         part.multiply(&of.a[row], &of.b[column / BK<T>], turn > 0);
         ptx::wgmma_wait_group<Part::PENDING>(); // this warp's products of the stage `done` are complete
+        __syncwarp();                           // and its lanes have read their own operands from it
         if (turn >= Part::PENDING && threadIdx.x % WARP == 0)
             ptx::mbarrier_arrive(&shared.empty[done]);
     }

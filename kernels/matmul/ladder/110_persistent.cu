@@ -114,6 +114,7 @@ static __device__ void multiply_tiles(Part &part, ring<T> &shared, int64_t &turn
 {
     constexpr int STAGES = ring<T>::STAGES;
     const auto release = [&](int64_t of) {
+        __syncwarp(); // the warp's lanes have read their own operands
         if (threadIdx.x % WARP == 0)
             ptx::mbarrier_arrive(&shared.empty[of % STAGES]);
     };
