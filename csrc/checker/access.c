@@ -320,7 +320,7 @@ void smemkit_checked_atomic_done(const volatile void *memory, unsigned bytes, in
     if (t && t->in_atomic) {
         if (order & 4)
             trace_compare(t, t->worker->current, (uintptr_t)memory);
-        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & 3);
+        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & (3 | 8));
     }
 }
 

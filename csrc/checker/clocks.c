@@ -71,7 +71,9 @@ static bool search_releases(const struct seen *seen, uint32_t block, const struc
     for (uint32_t i = end; i-- > visited;) {
         struct release *release = &object->releases[i];
 
-        if (release->visited == searches || (i >= seen->count && release->block != block))
+        /* a copy releases to the whole cluster, and to waits of any scope */
+        if (release->visited == searches ||
+            (i >= seen->count && release->block != block && release->thread < COPIES))
             continue;
         release->visited = searches;
         if (release->elsewhere) {
@@ -466,6 +468,8 @@ void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wro
     object = object_at(t, address);
     if (object) {
         if (object->count) {
+            if (order & 8)
+                list_add(t, &thread->seen, &(struct seen){object, 0, object->count});
             list_add(t, order & 1 ? &thread->seen : &thread->pending,
                      &(struct seen){object, object->count, object->count});
             t->seen_used = true;

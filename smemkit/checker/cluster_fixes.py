@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from smemkit.checker.edits import Fix
-from smemkit.checker.evidence import Evidence
+import re
+
+from smemkit.checker.edits import Fix, line_edits
+from smemkit.checker.evidence import AccessPair, Evidence
 
 __all__ = ["fix_cluster"]
 
@@ -21,13 +23,39 @@ _BETWEEN = (
     "Put cluster.sync() (barrier.cluster.arrive and .wait), which all threads of the cluster reach, between line "
     "{other} and line {line}: __syncthreads() orders the threads of one block only."
 )
+# the scope of an arrival at an mbarrier, or of a wait
+_SCOPE = re.compile(
+    r"mbarrier\.[\w.:]*\.(?:acquire|release)\.(cta)\b|mbarrier_\w+\(\s*[\w:]*sem_(?:acquire|release)\s*,"
+    r"\s*[\w:]*scope_(cta)\b"
+)
 
 
-def fix_cluster(evidence: Evidence) -> Fix | None:
+def _wider_scopes(pair: AccessPair | None) -> Fix | None:
+    """The arrivals and waits of the function at the scope of the cluster, if some are at the block's."""
+    if not pair:
+        return None
+    statements = pair.function.body.statements
+    found = list(_SCOPE.finditer(pair.source.text, statements[0].start, statements[-1].end))
+    if not found:
+        return None
+    lines = sorted({pair.source.line(match.start()) for match in found})
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
+    changes = [(*match.span(match.lastindex), "cluster") for match in found]
+    return Fix(
+        f"Write .cluster for .cta in {where}: the arrival and the wait are of different blocks, and .cta orders "
+        "the threads of one block only.",
+        line_edits(pair.file, pair.source, changes),
+    )
+
+
+def fix_cluster(evidence: Evidence, pair: AccessPair | None) -> Fix | None:
     """The fix of an access to another block's shared memory, or of a race with one; None if the fault is
     neither."""
     raw, fault = evidence.raw, evidence.fault
     message = raw["message"]
     if raw["space"] == "shared" and raw["block"] != raw["other_block"]:
-        return Fix(_BETWEEN.format(line=fault.line, other=fault.other_line))
+        by_threads = not raw["async"]  # a copy releases to the whole cluster
+        return (_wider_scopes(pair) if by_threads else None) or Fix(
+            _BETWEEN.format(line=fault.line, other=fault.other_line)
+        )
     return next((Fix(advice) for words, advice in _ADVICE.items() if words in message), None)

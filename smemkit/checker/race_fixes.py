@@ -65,7 +65,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         leaf = levels[0] if levels else None
         special = (
             fix_early_access(launch, evidence)
-            or fix_cluster(evidence)
+            or fix_cluster(evidence, leaf)
             or fix_wgmma(evidence)
             or fix_read_only_load(launch, evidence)
             or fix_bulk_copy(evidence, leaf)

@@ -66,12 +66,12 @@ ASYNC_FORMS = {
         (
             "mbarrier op=test_wait|try_wait WAIT? SCOPE? space=SHARED? b64",
             "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait($a, $b, !$flag_relaxed)",
+            "$d = @mbarrier_test_wait($a, $b, smemkit::wait_order($flag_relaxed, $flag_cta))",
         ),
         (
             "mbarrier op=test_wait|try_wait parity WAIT? SCOPE? space=SHARED? b64",
             "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait_parity($a, $b, !$flag_relaxed)",
+            "$d = @mbarrier_test_wait_parity($a, $b, smemkit::wait_order($flag_relaxed, $flag_cta))",
         ),
         ("mbarrier pending_count b64", "d, a", "$d = @mbarrier_pending_count($a)"),
         ("cp async mbarrier arrive noinc? space=SHARED? b64", "[a]", "@copy_async_arrive($a, $flag_noinc)"),

@@ -33,7 +33,7 @@ BY_HAND = re.findall(
     wrong_pitch zeroed_by_neighbour cluster_exits_early cluster_no_first_sync cluster_slot_reused wgmma_no_fence
     cluster_arrives_at_exited multicast_not_expected store_async_bytes store_async_no_wait
     wgmma_no_wait wgmma_operand_overwritten wgmma_three_warps wgmma_tile_overwritten
-    cluster_arrives_relaxed mbarrier_release_of_block setmaxnreg_budget setmaxnreg_one_warp
+    cluster_arrives_relaxed setmaxnreg_budget setmaxnreg_one_warp
     """,
 )
 FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not path.stem.endswith(".fixed")]

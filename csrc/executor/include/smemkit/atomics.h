@@ -90,7 +90,8 @@ SMEMKIT_INLINE To bit_copy(const From &from)
     return to;
 }
 
-enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES }; /* the checker's encoding */
+/* The checker's encoding. ACQUIRE_OF_BLOCK: acquires what threads of the own block have released */
+enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES, ACQUIRE_OF_BLOCK = 8 };
 
 /* *address = update(*address), atomically */
 template <class T, class Update>

@@ -10,7 +10,7 @@ namespace ptx
 {
 
 template <class Scope>
-constexpr int fence_scope()
+SMEMKIT_INLINE constexpr int fence_scope()
 {
     return ::std::is_same_v<Scope, scope_cta_t> ? 1 : ::std::is_same_v<Scope, scope_sys_t> ? 3 : 2;
 }

@@ -42,7 +42,7 @@ SMEMKIT_INLINE uint64_t mbarrier_arrive(void *at, uint64_t count, uint64_t dropp
 }
 /* Whether an arrival releases. `own_block`: the instruction says .cta; then it does not release to those who wait
  * for another block's mbarrier. PTX takes .cta if there is no scope, too; but CUTLASS and others write arrivals
- * without one and rely on .cluster: those release. The scope of a wait is not checked. */
+ * without one and rely on .cluster: those release. Likewise for a wait. */
 SMEMKIT_INLINE bool arrival_releases(const void *at, bool relaxed, bool own_block)
 {
     return !relaxed && !(own_block && smemkit_cluster_rank_of(at) != smemkit_cluster_rank());
@@ -85,21 +85,25 @@ SMEMKIT_INLINE void ptx_mbarrier_complete(char *at, uint64_t bytes, SMEMKIT_HERE
     smemkit_mbarrier_complete(at, bytes, file, line);
     mbarrier_relaxed_use(at, SMEMKIT_PC);
 }
-/* acquires: unless it is relaxed */
+/* What a wait acquires. `own_block`: the instruction says .cta */
+SMEMKIT_INLINE constexpr order wait_order(bool relaxed, bool own_block)
+{
+    return relaxed ? RELAXED : own_block ? ACQUIRE_OF_BLOCK : ACQUIRE;
+}
 SMEMKIT_INLINE bool mbarrier_is_complete(void *at, uint64_t state, bool parity, const void *pc, const char *file,
-                                         int line, bool acquires = true)
+                                         int line, order acquires = ACQUIRE)
 {
     const bool complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
     before_atomic(at, 8, pc);
-    after_atomic(at, 8, false, complete && acquires ? ACQUIRE : RELAXED);
+    after_atomic(at, 8, false, complete ? acquires : RELAXED);
     smemkit_tick(0);
     return complete;
 }
-SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, bool acquires, SMEMKIT_HERE)
+SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, order acquires, SMEMKIT_HERE)
 {
     return mbarrier_is_complete(at, state, false, SMEMKIT_PC, file, line, acquires);
 }
-SMEMKIT_INLINE bool ptx_mbarrier_test_wait_parity(char *at, uint64_t parity, bool acquires, SMEMKIT_HERE)
+SMEMKIT_INLINE bool ptx_mbarrier_test_wait_parity(char *at, uint64_t parity, order acquires, SMEMKIT_HERE)
 {
     return mbarrier_is_complete(at, parity, true, SMEMKIT_PC, file, line, acquires);
 }
