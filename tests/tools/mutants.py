@@ -280,8 +280,8 @@ MUTANTS = [
     Mutant(
         "turned-products-lack-the-fence",
         "kernels/matmul/ladder/warpgroup.cuh",
-        "load_fragments(words[i], b, i * MK);\n        ptx::wgmma_fence();\n",
-        "load_fragments(words[i], b, i * MK);\n",
+        "ptx::wgmma_fence_registers(of_product);\n        ptx::wgmma_fence();\n",
+        "ptx::wgmma_fence_registers(of_product);\n",
         "tests/ops/test_matmul.py -k 'no_fault and wgmma-float32'",
     ),
     Mutant(

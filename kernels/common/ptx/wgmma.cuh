@@ -48,9 +48,10 @@ static __device__ inline void wgmma_wait_group()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// Keeps the compiler from using the accumulators before the wait in front of this: it sees no connection.
+// Keeps the compiler from moving uses of these registers across this. After a wait for products, they are the
+// accumulators, and before wgmma_fence the first operands: it does not see that the instructions order them.
 template <int N>
-static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
+static __device__ inline void wgmma_fence_registers(float (&d)[N])
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -58,7 +59,7 @@ static __device__ inline void wgmma_fence_accumulators(float (&d)[N])
 }
 
 template <int N>
-static __device__ inline void wgmma_fence_accumulators(uint32_t (&d)[N])
+static __device__ inline void wgmma_fence_registers(uint32_t (&d)[N])
 {
 #pragma unroll
     for (int i = 0; i < N; i++)

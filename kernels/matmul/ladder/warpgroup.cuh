@@ -56,7 +56,7 @@ struct straight_part {
     __device__ void fence()
     {
         for (auto &of_product : sum)
-            ptx::wgmma_fence_accumulators(of_product);
+            ptx::wgmma_fence_registers(of_product);
     }
 
     // Calls store(row, column, sums of neighbours) for all that the thread has.
@@ -142,6 +142,9 @@ struct turned_part {
 #pragma unroll
         for (int i = 0; i < BK<T> / MK; i++)
             load_fragments(words[i], b, i * MK);
+        for (auto &of_products : words)
+            for (auto &of_product : of_products)
+                ptx::wgmma_fence_registers(of_product);
         ptx::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < BK<T> / MK; i++)
@@ -154,7 +157,7 @@ struct turned_part {
     __device__ void fence()
     {
         for (auto &of_product : sum)
-            ptx::wgmma_fence_accumulators(of_product);
+            ptx::wgmma_fence_registers(of_product);
     }
 
     template <class Store>

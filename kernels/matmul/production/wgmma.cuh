@@ -48,7 +48,7 @@ static __device__ void sum_step(float (&sum)[N], const Step &of, int row)
     ptx::wgmma_fence();
     multiply_step<FIRST, LAST>(sum, of, row, false);
     ptx::wgmma_wait_group<0>();
-    ptx::wgmma_fence_accumulators(sum);
+    ptx::wgmma_fence_registers(sum);
 }
 
 // sum + rest += x, with what the addition to `sum` rounds off in `rest` (Knuth, "The Art of Computer Programming",
@@ -129,7 +129,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
                     release_stage(ring, turn - 1);
             }
             ptx::wgmma_wait_group<0>();
-            ptx::wgmma_fence_accumulators(sum);
+            ptx::wgmma_fence_registers(sum);
             release_stage(ring, turn - 1);
         }
         store(ring.rows[warp], sum, matrix, (int64_t)tile_row * BM + warp * WARP_MM,

@@ -161,7 +161,7 @@ static __device__ void multiply_bytes(step_ring<Step> &ring, uint32_t (&sum)[N],
             release_stage(ring, turn - 1);
     }
     ptx::wgmma_wait_group<0>();
-    ptx::wgmma_fence_accumulators(sum);
+    ptx::wgmma_fence_registers(sum);
     release_stage(ring, turn - 1);
 }
 
