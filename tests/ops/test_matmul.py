@@ -422,8 +422,8 @@ SCHEDULES = ("serial", "lockstep", "random")
 
 
 def copies_many_elements(name, shape):
-    """Whether a kernel copies many elements one by one, while other warps repeat their waits: in lock step this takes
-    half a minute."""
+    """Whether a kernel copies many elements one by one, while other warps repeat their waits: in lock step this
+    takes half a minute."""
     _, k, n = shape
     return name in ("wgmma_specialized", "persistent") and k > 300 and n % 8 > 0
 
