@@ -318,3 +318,18 @@ def test_operands_are_found(count):
         values = words[i, :, : n // 2].view(np.int32 if name in ("s8", "u8") else np.float32)
         d[accumulator_place(*np.indices(values.shape))] = values
         assert_array_equal(d, expected[i], f"{FORMS[form]}: {operands[2 * i]}, {operands[2 * i + 1]}")
+
+
+@pytest.mark.parametrize(("name", "major"), [("f16", "k"), ("tf32", "k"), ("s8", "k"), ("f16", "mn")])
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_matrices_that_wgmma_reads_are_in_different_banks(name, major, count):
+    """A tensor core reads 8 rows of 16 bytes at once; in every canonical layout, these are in all 32 banks."""
+    rng, size = np.random.default_rng(3), TYPES[name].itemsize
+    along = 16 // size
+    for _ in range(count):
+        operand, addresses = random_operand(rng, 64, size, major, 0, A)
+        tall = addresses if major == "k" else addresses.T  # rows of 16 bytes that lie together
+        for row in range(0, tall.shape[0], 8):
+            for column in range(0, tall.shape[1], along):
+                banks = tall[row : row + 8, column : column + along] // 4 % 32
+                assert np.unique(banks).size == 32, operand
