@@ -160,6 +160,7 @@ void trace_free(struct trace *trace)
         shadow_free_all(trace);
         free(trace->observed.order);
         free(trace->contexts);
+        free(trace->waits.lines);
         free(trace->sites);
         free(trace->faults);
         free(trace);
@@ -264,6 +265,7 @@ void trace_leave(struct worker *w)
     clocks_dispose(t);
     locals_dispose(t);
     remotes_dispose(t);
+    free(t->waits.lines);
     free(t->sites);
     free(t);
 }

@@ -169,10 +169,9 @@ struct wait_count {
     int line;
     uint64_t passed, idle;
 };
-enum { MAX_WAIT_LINES = 64 };
 struct wait_counts {
-    struct wait_count lines[MAX_WAIT_LINES];
-    int count;
+    struct wait_count *lines;
+    int count, capacity;
 };
 
 /* Asynchronous copies that have been started and not been waited for. */

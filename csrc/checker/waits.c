@@ -1,25 +1,35 @@
 /* Counts of asynchronous work: the waits for mbarriers by line, and the copies in flight. */
 #define _GNU_SOURCE
+#include <stdlib.h>
 #include <string.h>
 
 #include "executor/bulk.h"
 #include "internal.h"
 
-/* The counts of a line; NULL if there are too many lines. */
-static struct wait_count *count_at(struct wait_counts *counts, const char *file, int line)
+/* The counts of a line; NULL if there is no memory for them. */
+static struct wait_count *count_at(struct trace *trace, struct wait_counts *counts, const char *file, int line)
 {
     for (int i = 0; i < counts->count; i++)
         if (counts->lines[i].line == line && strcmp(counts->lines[i].file, file) == 0)
             return &counts->lines[i];
-    if (counts->count == MAX_WAIT_LINES)
-        return NULL;
+    if (counts->count == counts->capacity) {
+        const int capacity = counts->capacity ? counts->capacity * 2 : 16;
+        struct wait_count *larger = realloc(counts->lines, (size_t)capacity * sizeof *larger);
+
+        if (!larger) {
+            trace->observed.out_of_memory = true;
+            return NULL;
+        }
+        counts->lines = larger;
+        counts->capacity = capacity;
+    }
     counts->lines[counts->count] = (struct wait_count){.file = file, .line = line};
     return &counts->lines[counts->count++];
 }
 
 void wait_tried(struct tracer *t, const char *file, int line, bool passed)
 {
-    struct wait_count *found = count_at(&t->waits, file, line);
+    struct wait_count *found = count_at(t->trace, &t->waits, file, line);
 
     if (found && passed)
         found->passed++;
@@ -71,7 +81,7 @@ void waits_join(struct trace *trace, const struct tracer *t)
 {
     for (int i = 0; i < t->waits.count; i++) {
         const struct wait_count *own = &t->waits.lines[i];
-        struct wait_count *found = count_at(&trace->waits, own->file, own->line);
+        struct wait_count *found = count_at(trace, &trace->waits, own->file, own->line);
 
         if (found) {
             found->passed += own->passed;

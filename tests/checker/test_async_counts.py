@@ -57,6 +57,22 @@ def test_idle_steps_are_the_tries_that_fail():
     assert launch.copies_in_flight == 0
 
 
+def test_the_waits_of_many_lines():
+    lines = "\n".join(["while (!ptx::mbarrier_try_wait_parity(&bar, 1)) {}"] * 200)
+    text = f"""#include <cuda/ptx>
+    #include <cstdint>
+    namespace ptx = cuda::ptx;
+    __global__ void waits()
+    {{
+        __shared__ uint64_t bar;
+        if (threadIdx.x == 0)
+            ptx::mbarrier_init(&bar, 1);
+        __syncthreads();
+        {lines}
+    }}"""
+    assert [(wait.passed, wait.idle) for wait in checked(text).waits] == [(32, 0)] * 200
+
+
 @pytest.mark.parametrize("completion", ["early", "late"])
 @pytest.mark.parametrize(
     ("inside", "outside", "copies", "number"),
