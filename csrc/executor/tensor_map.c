@@ -137,26 +137,26 @@ static void replace_type(struct smemkit_tensor *tensor, uint64_t value, const ch
     tensor->strides[0] = tensor->element;
 }
 
+static const struct {
+    const char *instruction;
+    uint64_t end; /* of the values */
+    unsigned dimensions;
+} fields[] = {
+    [SMEMKIT_GLOBAL_ADDRESS] = {"tensormap.replace.tile.global_address", UINT64_MAX, 1},
+    [SMEMKIT_RANK] = {"tensormap.replace.tile.rank", SMEMKIT_TENSOR_RANK, 1},
+    [SMEMKIT_BOX_DIM] = {"tensormap.replace.tile.box_dim", MAX_BOX + 1, SMEMKIT_TENSOR_RANK},
+    [SMEMKIT_GLOBAL_DIM] = {"tensormap.replace.tile.global_dim", UINT64_C(1) << 32, SMEMKIT_TENSOR_RANK},
+    [SMEMKIT_GLOBAL_STRIDE] = {"tensormap.replace.tile.global_stride", UINT64_C(1) << 40, SMEMKIT_TENSOR_RANK - 1},
+    [SMEMKIT_ELEMENT_STRIDE] = {"tensormap.replace.tile.element_stride", MAX_STEP + 1, SMEMKIT_TENSOR_RANK},
+    [SMEMKIT_ELEMTYPE] = {"tensormap.replace.tile.elemtype", UINT64_MAX, 1},
+    [SMEMKIT_INTERLEAVE_LAYOUT] = {"tensormap.replace.tile.interleave_layout", 1, 1},
+    [SMEMKIT_SWIZZLE_MODE] = {"tensormap.replace.tile.swizzle_mode", 4, 1},
+    [SMEMKIT_FILL_MODE] = {"tensormap.replace.tile.fill_mode", 2, 1},
+};
+
 void smemkit_replace_in_tensor_map(enum smemkit_tensor_field field, void *map, unsigned dimension, uint64_t value,
                                    const char *file, int line)
 {
-    static const struct {
-        const char *instruction;
-        uint64_t end; /* of the values */
-        unsigned dimensions;
-    } fields[] = {
-        [SMEMKIT_GLOBAL_ADDRESS] = {"tensormap.replace.tile.global_address", UINT64_MAX, 1},
-        [SMEMKIT_RANK] = {"tensormap.replace.tile.rank", SMEMKIT_TENSOR_RANK, 1},
-        [SMEMKIT_BOX_DIM] = {"tensormap.replace.tile.box_dim", MAX_BOX + 1, SMEMKIT_TENSOR_RANK},
-        [SMEMKIT_GLOBAL_DIM] = {"tensormap.replace.tile.global_dim", UINT64_C(1) << 32, SMEMKIT_TENSOR_RANK},
-        [SMEMKIT_GLOBAL_STRIDE] = {"tensormap.replace.tile.global_stride", UINT64_C(1) << 40,
-                                   SMEMKIT_TENSOR_RANK - 1},
-        [SMEMKIT_ELEMENT_STRIDE] = {"tensormap.replace.tile.element_stride", MAX_STEP + 1, SMEMKIT_TENSOR_RANK},
-        [SMEMKIT_ELEMTYPE] = {"tensormap.replace.tile.elemtype", UINT64_MAX, 1},
-        [SMEMKIT_INTERLEAVE_LAYOUT] = {"tensormap.replace.tile.interleave_layout", 1, 1},
-        [SMEMKIT_SWIZZLE_MODE] = {"tensormap.replace.tile.swizzle_mode", 4, 1},
-        [SMEMKIT_FILL_MODE] = {"tensormap.replace.tile.fill_mode", 2, 1},
-    };
     const char *const instruction = fields[field].instruction;
     struct smemkit_tensor *tensor = checked_map(map, instruction, file, line);
 
