@@ -71,6 +71,13 @@ class Case:
         texts = enumerate(self.arguments)
         return {name: parse_argument(text, index) for index, (name, text) in texts}
 
+    def arrays(self, operands):
+        """The arrays of operands, of which some are tensor maps."""
+        return {
+            name: value.array if isinstance(value, smemkit.TensorMap) else value
+            for name, value in operands.items()
+        }
+
     def line(self, mark):
         return next((line for line, found in self.marks.items() if found == mark), None)
 

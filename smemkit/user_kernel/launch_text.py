@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from smemkit.user_kernel.tensor_map import TensorMap
+
 __all__ = [
     "add_arguments",
     "add_compiler_options",
@@ -29,7 +31,8 @@ __all__ = [
 
 GRAMMAR = (
     "an array TYPE[SHAPE] or TYPE[SHAPE]=FILL (FILL: random, zeros, ones, iota, a number, FILE.npy), an array "
-    "from a file FILE.npy, or a scalar such as 3, 0.5, true or float=0.5, or nullptr"
+    "from a file FILE.npy, a scalar such as 3, 0.5, true or float=0.5, nullptr, or a tensor map, tensormap ARRAY "
+    "box ROWS,COLUMNS swizzle 128"
 )
 # C's and CUDA's names; NumPy's (float32, uint8, …) are accepted, too. The words of a type come in any order.
 C_TYPES = {
@@ -58,6 +61,8 @@ NUMPY_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "
 NUMPY_TYPES += ("float16", "float32", "float64", "complex64", "complex128")
 STRUCT = re.compile(r"struct(\d{1,4})")  # a structure of the user's: only its size is known
 VECTOR = re.compile(r"(char|uchar|short|ushort|int|uint|long|ulong|longlong|ulonglong|float|double)([1234])")
+# what a tensor map has besides its array: the parameters of `TensorMap`
+MAP_OPTIONS = ("box", "swizzle", "fill", "strides", "element_strides", "tf32")
 FILLS = ("random", "zeros", "ones", "iota")
 INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|\d+)[uUlL]{0,3}")
 FLOAT = re.compile(r"([+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[fF]?|([+-]?(?:inf|nan))")
@@ -74,6 +79,8 @@ def parse_argument(text: str, index: int = 0, seed: int = 0, *, folder: str | Pa
     text : str
         ``float[1024]``, ``uint[64,64]=iota``, ``double[16]=0.5``, ``float[8]=x.npy``, ``x.npy``, ``3``, ``-0.5``,
         ``true``, ``unsigned char=7``. ``@x`` is a file of any name.
+        ``tensormap half[128,64] box 64,64 swizzle 128`` is a `TensorMap`, with its other parameters likewise:
+        ``fill nan element_strides 2,1 tf32``.
     index, seed : int
         The argument's position, which with `seed` determines random fills.
     folder : path
@@ -81,7 +88,7 @@ def parse_argument(text: str, index: int = 0, seed: int = 0, *, folder: str | Pa
 
     Returns
     -------
-    numpy.ndarray, numpy.generic, int, float, bool or None
+    numpy.ndarray, TensorMap, numpy.generic, int, float, bool or None
         None is a null pointer. A scalar without a type is a Python number, which the kernel's signature converts.
 
     Raises
@@ -99,6 +106,8 @@ def parse_argument(text: str, index: int = 0, seed: int = 0, *, folder: str | Pa
     """
     text = text.strip()
     where = f"--arg {shlex.quote(text)}"
+    if text.startswith("tensormap "):
+        return _tensor_map(text, index, seed, folder, where)
     if file := _file_name(text):
         return _load(Path(folder, file), where)
     if text in ("nullptr", "NULL"):
@@ -129,6 +138,33 @@ def parse_argument(text: str, index: int = 0, seed: int = 0, *, folder: str | Pa
             f"{where}: expected a number after the equals sign, got {fill!r}; an array is {name}[1024]"
         )
     return _cast(value, dtype, where)
+
+
+def _tensor_map(text: str, index: int, seed: int, folder: str | Path, where: str) -> TensorMap:
+    """The tensor map of "tensormap half[128,64] box 64,64 swizzle 128"."""
+    names = "|".join(MAP_OPTIONS)
+    array, *words = re.split(rf"\s+({names})\b", text.removeprefix("tensormap "))
+    options: dict[str, Any] = {}
+    for name, value in zip(words[::2], map(str.strip, words[1::2]), strict=True):
+        if name == "tf32" and not value:
+            options[name] = True
+        elif name == "fill" and re.fullmatch(r"[a-z]+", value):
+            options[name] = value
+        elif name not in ("tf32", "fill") and re.fullmatch(r"\d+(\s*,\s*\d+)*", value):
+            numbers = tuple(map(int, value.split(",")))
+            options[name] = numbers[0] if name == "swizzle" else numbers
+        else:
+            raise ValueError(f"{where}: expected box 64,64 swizzle 128 and the like, got {name} {value}".rstrip())
+    if "box" not in options:
+        raise ValueError(f"{where}: expected the box of the tensor map, such as box 64,64")
+    try:
+        content = parse_argument(array, index, seed, folder=folder)
+        if not isinstance(content, np.ndarray):
+            raise ValueError(f"expected an array, such as half[128,64], got {array.strip()!r}")
+        return TensorMap(content, options.pop("box"), **options)
+    except ValueError as error:
+        reason = str(error).removeprefix(f"--arg {shlex.quote(array.strip())}: ")
+        raise ValueError(f"{where}: {reason}") from error
 
 
 def _file_name(text: str) -> str:

@@ -178,6 +178,15 @@ def test_kernels_of_clusters_and_bulk_copies_are_exact(name):
     np.testing.assert_array_equal(list(operands.values())[-1], want)
 
 
+def test_the_specialised_product_is_exact():
+    case = read(TESTS / "right" / "tma_wgmma_specialized.cu")
+    random, operands = np.random.default_rng(3), case.operands()
+    a, b_transposed, c = (operands[name].array for name in ("a", "b_transposed", "c"))
+    a[...], b_transposed[...] = (random.integers(-8, 9, (128, 320)) for _ in range(2))
+    case.run(operands)
+    np.testing.assert_array_equal(c, a.astype(int) @ b_transposed.astype(int).T)
+
+
 def integer_operands(case):
     """Operands for which sums are exact."""
     random, operands = np.random.default_rng(1), case.operands()

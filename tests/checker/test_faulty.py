@@ -85,11 +85,11 @@ def test_fixed_kernels_have_no_fault(case, monkeypatch):
 @pytest.mark.covering(1, most=16)
 def test_correct_kernels_have_no_fault(case, schedule, seed):
     operands = case.operands()
-    before = {name: np.copy(value) for name, value in operands.items()}
+    before = {name: np.copy(value) for name, value in case.arrays(operands).items()}
     report = case.check(operands, schedule=schedule, seed=seed)
     assert report.ok, report
     assert report.lines
-    for name, value in operands.items():  # a check changes nothing
+    for name, value in case.arrays(operands).items():  # a check changes nothing
         np.testing.assert_array_equal(value, before[name])
 
 

@@ -32,7 +32,7 @@ BY_HAND = re.findall(
     transposed_tile two_names_one_memory unknown_code volatile_flag volatile_warp_reduction writes_constant
     wrong_pitch zeroed_by_neighbour cluster_exits_early cluster_no_first_sync cluster_slot_reused wgmma_no_fence
     cluster_arrives_at_exited multicast_not_expected store_async_bytes store_async_no_wait
-    wgmma_no_wait wgmma_operand_overwritten wgmma_three_warps wgmma_tile_overwritten
+    wgmma_no_wait wgmma_operand_overwritten wgmma_stage_released_early wgmma_three_warps wgmma_tile_overwritten
     cluster_arrives_relaxed setmaxnreg_budget setmaxnreg_one_warp
     """,
 )

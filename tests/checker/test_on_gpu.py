@@ -20,15 +20,19 @@ FILES = sorted([*(TESTS / "right").glob("*.cu"), *(TESTS / "faulty").glob("*.fix
 FILES = [path for path in FILES if path.stem not in BY_CHANCE]
 
 
+def on_device(value, device):
+    if isinstance(value, smemkit.TensorMap):
+        return value.of(smemkit.asarray(value.array, device=device))
+    return smemkit.asarray(value, device=device) if isinstance(value, np.ndarray) else value
+
+
 def results(case, device):
     """What a launch leaves in the kernel's arrays."""
     with smemkit.Device(device):
-        operands = {
-            name: smemkit.asarray(value, device=device) if isinstance(value, np.ndarray) else value
-            for name, value in case.operands().items()
-        }
+        operands = {name: on_device(value, device) for name, value in case.operands().items()}
         case.run(operands)
-    return {name: value.numpy() for name, value in operands.items() if isinstance(value, smemkit.Array)}
+    arrays = case.arrays(operands)
+    return {name: value.numpy() for name, value in arrays.items() if isinstance(value, smemkit.Array)}
 
 
 @pytest.mark.gpu

@@ -43,6 +43,40 @@ def test_scalars(text, value):
     assert (found, type(found)) == (value, type(value))
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("tensormap half[128,64] box 64,64 swizzle 128", "float16, shape (128, 64), box (64, 64), swizzle 128"),
+        ("tensormap float[8,32]=zeros box 8,32", "float32, shape (8, 32), box (8, 32), swizzle 0"),
+        ("tensormap float[8,8] box 4 , 8 tf32 fill nan", "swizzle 0, rounded to TF32"),
+        ("tensormap float[64,8] swizzle 32 box 4,8 element_strides 2,1", "element strides (2, 1)"),
+        ("tensormap float[64,8] box 4,8 strides 16,4", "strides (16, 4)"),
+    ],
+)
+def test_tensor_maps(text, shown):
+    found = parse_argument(text)
+    assert isinstance(found, smemkit.TensorMap) and shown in repr(found)
+    assert found.fill == ("nan" if "nan" in text else "zeros")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tensormap half[128,64]", "expected the box of the tensor map, such as box 64,64"),
+        ("tensormap half[128,64] box", "got box$"),
+        ("tensormap half[128,64] box 64,64 swizzle x", "got swizzle x"),
+        ("tensormap half[128,64] box 64,64 tf32 1", "got tf32 1"),
+        ("tensormap half[128,64] box 64,64 swizzle 96", "swizzle: expected one of 0, 32, 64, 128, got 96"),
+        ("tensormap float[64,8] box 4,8 strides 64,4", "strides: expected at most the 2048 bytes of the array"),
+        ("tensormap 3 box 64,64", "expected an array, such as half.128,64., got '3'"),
+        ("tensormap half[x] box 64,64", "expected a shape of whole numbers in brackets"),
+    ],
+)
+def test_texts_that_are_no_tensor_map(text, message):
+    with pytest.raises(ValueError, match=f"^--arg .*{message}"):
+        parse_argument(text)
+
+
 def test_a_null_pointer():
     assert parse_argument("nullptr") is None
 
