@@ -187,6 +187,15 @@ def test_the_specialised_product_is_exact():
     np.testing.assert_array_equal(c, a.astype(int) @ b_transposed.astype(int).T)
 
 
+def test_the_ring_of_tensor_copies_is_exact():
+    case = read(TESTS / "right" / "tma_ring.cu")
+    operands = case.operands()
+    x, y = operands["x"].array, operands["y"].array
+    x[...] = np.random.default_rng(4).integers(-99, 99, x.shape)
+    case.run(operands)
+    np.testing.assert_array_equal(y, x * x)
+
+
 def integer_operands(case):
     """Operands for which sums are exact."""
     random, operands = np.random.default_rng(1), case.operands()
