@@ -85,8 +85,11 @@ class LineReport:
     def divergent(self) -> bool:
         """Whether its active lanes are spread over mostly idle warps: at least twice the requests of full warps,
         and at least two more per warp, or idle lanes between the active ones, as in `if (i % 2) … else …`. A line
-        where one lane per warp stores the warp's result is not divergent.
+        where one lane per warp stores the warp's result is not divergent, nor is one that one thread executes for
+        others, such as an arrival at an mbarrier.
         """
+        if _FOR_OTHERS.search(self.text):
+            return False
         more = self.requests - self.ideal_requests
         return 0 < self.ideal_requests <= more and (more >= 2 * self.warps or self.interleaved)
 
@@ -140,7 +143,7 @@ def _active_lanes(example: LaneAddresses) -> list[int]:
 def _advise_contention(line: LineReport) -> str:
     """Atomics on one address: their cost shows neither in wavefronts nor in sectors."""
     addresses = [address for address in line.example if address is not None]
-    if line.access != "atomic" or len(addresses) < 3 or len(set(addresses)) > 1:
+    if line.access != "atomic" or _FOR_OTHERS.search(line.text) or len(addresses) < 3 or len(set(addresses)) > 1:
         return ""
     return (
         f"{len(addresses)} lanes update one address, and the hardware does it one after the other; reduce within "
@@ -199,6 +202,8 @@ _SAME_PLACES = (  # of a copy through the L1 cache
     "even from the same address, one wavefront each; let neighbouring lanes read neighbouring elements"
 )
 _COPY = re.compile("async", re.IGNORECASE)
+# instructions that one thread may execute for a warp or a block, or that all may execute as a wait
+_FOR_OTHERS = re.compile(r"mbarrier|tensormap|\b(?:arrive|wait|try_wait|test_wait)\w*\s*\(")
 _TILE_COPY = re.compile("matrix|async", re.IGNORECASE)  # instructions whose lanes take rows of a tile
 
 

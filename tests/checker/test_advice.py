@@ -1,5 +1,6 @@
 """The advice that a report gives about a line, for each pattern of addresses. It must not invent patterns."""
 
+import dataclasses
 import json
 import random
 import re
@@ -166,6 +167,24 @@ def test_atomics_on_one_address(line):
     assert advise(line).startswith(
         "32 lanes update one address, and the hardware does it one after the other; reduce"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ptx::mbarrier_arrive(&full);",
+        "while (!full.try_wait(token))",
+        'asm("tensormap.replace…")',
+        "full.wait(token);",
+    ],
+)
+def test_no_advice_for_what_one_thread_does_for_others(text):
+    waits = dataclasses.replace(shared_line([4] * 32, access="atomic"), text=text)
+    elected = dataclasses.replace(
+        shared_line([4], access="atomic"), text=text, requests=80, lanes=80, ideal_requests=3, warps=1
+    )
+    assert (waits.advice, elected.advice) == ("", "")
+    assert dataclasses.replace(elected, text="*s += 1;").divergent
 
 
 @pytest.mark.parametrize(
