@@ -161,17 +161,19 @@ static void check_map(struct tracer *t, const struct access *now, const struct a
 /* Whether all that has been written to a map is ordered before an access of the running thread. */
 static bool comes_after_writes(struct tracer *t, uintptr_t map, const struct access *now)
 {
+    const uintptr_t end = map + SMEMKIT_TENSOR_MAP_BYTES;
     struct region *region = find_region(t, map);
     bool after = true;
 
     if (!region || !region->cells)
         return true;
-    for (uintptr_t at = map; after && at < map + SMEMKIT_TENSOR_MAP_BYTES; at += 1u << region->shift) {
-        const size_t index = (at - region->start) >> region->shift;
+    for (uintptr_t at = map; after && at < end && at - region->start < region->bytes; at += 4) {
         const unsigned stripe = (unsigned)(at >> 6) % STRIPES;
         struct access last;
+        size_t index;
 
-        lock_stripe(stripe);
+        lock_stripe(stripe); /* the cells are replaced when another worker refines the region */
+        index = (at - region->start) >> region->shift;
         last = access_from_origin(&region->origins[index].store, region->cells[index].thread,
                                   region->cells[index].epoch, ACCESS_STORE);
         unlock_stripe(stripe);
