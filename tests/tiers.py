@@ -23,9 +23,8 @@ import time
 import pytest
 
 SECONDS = 2.0  # of CPU time per test function
-SHARE = (
-    1 / 100
-)  # of the CPU time of all test functions, where this is more: the same tests have taken 260 s and 600 s
+# of the CPU time of all test functions, where this is more: the same tests have taken 260 s and 600 s
+SHARE = 1 / 80
 LONGEST = 40  # test functions that are named with --full and --rest
 
 DEVICES = {}  # the tested devices' names, and the marks of their tests; filled by `pytest_configure`

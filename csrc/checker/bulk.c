@@ -48,6 +48,8 @@ static void access_range(struct tracer *t, struct access now, uint32_t epoch, ui
         return;
     if ((address | bytes) % 4)
         shadow_refine(t, region);
+    if (bytes > region->start + region->bytes - address)
+        bytes = region->start + region->bytes - address;
     for (size_t at = 0; at < bytes; at += now.size) {
         now.address = address + at;
         now.size = now.address % 4 || bytes - at < 4 ? 1 : 4;
@@ -71,6 +73,7 @@ static void read_map(struct tracer *t, const struct bulk *bulk, struct access no
     if (!bulk->copy.tensor)
         return;
     now.map = (uintptr_t)bulk->copy.tensor;
+    t->map_acquires.reported = false;
     access_range(t, now, epoch, now.map, SMEMKIT_TENSOR_MAP_BYTES);
 }
 

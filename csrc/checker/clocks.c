@@ -36,6 +36,8 @@ struct sync_object {
     uint32_t count, capacity;
     uint64_t visited;       /* number of the last search, which */
     uint32_t visited_count; /* visits its first visited_count releases */
+    uint64_t block_visited; /* the same of a search among the releases of one block */
+    uint32_t visited_block, block_visited_count;
 };
 
 /* A thread is ordered after the first `count` releases of an object. By block-scope fences alone, it is also
@@ -63,14 +65,23 @@ static bool search_releases(const struct seen *seen, uint32_t block, const struc
     struct sync_object *object = seen->object;
     const uint32_t end = seen->block_scope_count > seen->count ? seen->block_scope_count : seen->count;
     const uint32_t visited = object->visited == searches ? object->visited_count : 0;
+    const uint32_t in_block =
+        object->block_visited == searches && object->visited_block == block ? object->block_visited_count : 0;
 
     if (depth > 4096)
         return false;
+    object->block_visited = searches;
+    object->visited_block = block;
+    object->block_visited_count = in_block > end ? in_block : end;
     object->visited = searches;
     object->visited_count = visited > seen->count ? visited : seen->count;
     for (uint32_t i = end; i-- > visited;) {
         struct release *release = &object->releases[i];
 
+        if (i >= seen->count && i < in_block) { /* those of the block have been visited */
+            i = seen->count > visited ? seen->count : visited;
+            continue;
+        }
         /* a copy releases to the whole cluster, and to waits of any scope */
         if (release->visited == searches ||
             (i >= seen->count && release->block != block && release->thread < COPIES))
@@ -190,7 +201,6 @@ void clocks_block_begin(struct tracer *t)
         memset(t->ordered, 0, ORDERED_PAIRS * sizeof *t->ordered);
     t->known_used = t->fences_used = t->seen_used = false;
     t->seen.count = t->map_acquires.count = 0;
-    t->map_acquires.reported = 0;
     for (unsigned i = 0; i < w->count; i++) {
         struct thread_clock *thread = &t->threads[i];
 

@@ -5,8 +5,9 @@
  * synchronised with the thread that starts the copy.
  *
  * A copy reads its tensor map through a proxy for tensor maps. A map that the kernel has written must be released
- * by the writer, and acquired by a thread of the block of the copy: after the release, and before the copy. (PTX
- * ISA, "Memory Consistency Model: Proxies", "membar/fence: fence.proxy.tensormap")
+ * by the writer, and acquired by a thread of the block of the copy: after the release, and before the copy. Not
+ * checked: releases by threads of other blocks, and maps that were written before the launch. (PTX ISA, "Memory
+ * Consistency Model: Proxies", "membar/fence: fence.proxy.tensormap")
  */
 #include <stdlib.h>
 #include <string.h>
@@ -127,11 +128,19 @@ static void check_async(struct tracer *t, const struct access *now, const struct
 
 /* ---- the proxy of tensor maps ---- */
 
-/* An acquire that comes after all that has been written to the map at this address. */
+enum { MAP_WORDS = SMEMKIT_TENSOR_MAP_BYTES / 4 };
+
+/* The last store to a word of a map; epoch 0: none. */
+struct map_store {
+    uint32_t block, epoch, thread;
+};
+
+/* An acquire of the map at this address, and the stores to its words that it comes after. */
 struct map_acquire {
     uintptr_t map;
     unsigned thread;
     uint32_t epoch;
+    struct map_store after[MAP_WORDS];
 };
 
 static bool has_acquired(struct tracer *t, const struct access *now, const struct access *last)
@@ -139,9 +148,24 @@ static bool has_acquired(struct tracer *t, const struct access *now, const struc
     for (int i = t->map_acquires.count; i-- > 0;) {
         const struct map_acquire *acquire = &t->map_acquires.items[i];
         const struct access fence = {.thread = acquire->thread, .block = now->block, .epoch = acquire->epoch};
+        const struct map_store *after = &acquire->after[(now->address - now->map) / 4 % MAP_WORDS];
 
-        if (acquire->map == now->map && (last->block != now->block || acquire->epoch > last->epoch) &&
-            (acquire->thread == now->thread || ordered(t, now, &fence)))
+        if (acquire->map == now->map && after->epoch == last->epoch && after->thread == last->thread &&
+            after->block == last->block && (acquire->thread == now->thread || ordered(t, now, &fence)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a thread other than the writer has released what it had written, as can be read from the ISA. */
+static bool is_released_by_another(struct tracer *t, const struct access *now, const struct access *last)
+{
+    for (unsigned i = 0; i < t->worker->count; i++) {
+        const struct proxy_fences *fences = &t->threads[i].map_releases;
+        const struct access fence = {
+            .thread = i, .block = now->block, .epoch = fences->count ? fences->epochs[fences->count - 1] : 0};
+
+        if (fence.epoch > last->epoch && ordered(t, now, &fence))
             return true;
     }
     return false;
@@ -152,39 +176,42 @@ static void check_map(struct tracer *t, const struct access *now, const struct a
     const bool released =
         last->block != now->block || is_fenced(t, &t->threads[last->thread].map_releases, now, last);
 
-    if (t->map_acquires.reported == now->epoch || (released && has_acquired(t, now, last)))
+    if (t->map_acquires.reported || (released && has_acquired(t, now, last)))
         return;
-    t->map_acquires.reported = now->epoch;
-    report(t, now, last, released ? FENCE_MAP_ACQUIRE : FENCE_MAP_RELEASE, false);
+    t->map_acquires.reported = true;
+    if (released)
+        report(t, now, last, FENCE_MAP_ACQUIRE, false);
+    else
+        report(t, now, last, FENCE_MAP_RELEASE, is_released_by_another(t, now, last));
 }
 
-/* Whether all that has been written to a map is ordered before an access of the running thread. */
-static bool comes_after_writes(struct tracer *t, uintptr_t map, const struct access *now)
+/* Notes the stores to a map that are ordered before an acquire. */
+static void note_stores(struct tracer *t, struct map_acquire *acquire, const struct access *now)
 {
-    const uintptr_t end = map + SMEMKIT_TENSOR_MAP_BYTES;
-    struct region *region = find_region(t, map);
-    bool after = true;
+    struct region *region = find_region(t, acquire->map);
 
-    if (!region || !region->cells)
-        return true;
-    for (uintptr_t at = map; after && at < end && at - region->start < region->bytes; at += 4) {
+    for (unsigned i = 0; region && region->cells && i < MAP_WORDS; i++) {
+        const uintptr_t at = acquire->map + 4 * i;
         const unsigned stripe = (unsigned)(at >> 6) % STRIPES;
         struct access last;
         size_t index;
 
+        if (at - region->start >= region->bytes)
+            return;
         lock_stripe(stripe); /* the cells are replaced when another worker refines the region */
         index = (at - region->start) >> region->shift;
         last = access_from_origin(&region->origins[index].store, region->cells[index].thread,
                                   region->cells[index].epoch, ACCESS_STORE);
         unlock_stripe(stripe);
-        after = !last.epoch || ordered(t, now, &last);
+        if (last.epoch && ordered(t, now, &last))
+            acquire->after[i] = (struct map_store){last.block, last.epoch, last.thread};
     }
-    return after;
 }
 
 void smemkit_checked_tensor_map_acquire(const void *map)
 {
     struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+    struct map_acquire acquire = {.map = (uintptr_t)map};
     struct map_acquires *all;
     struct access now;
 
@@ -196,9 +223,14 @@ void smemkit_checked_tensor_map_acquire(const void *map)
                           .epoch = t->threads[t->worker->current].epoch,
                           .space = SPACE_GLOBAL};
     t->threads[now.thread].epoch = ++t->clock;
-    if (!comes_after_writes(t, (uintptr_t)map, &now))
-        return;
+    acquire.thread = now.thread;
+    acquire.epoch = now.epoch;
+    note_stores(t, &acquire, &now);
     all = &t->map_acquires;
+    for (int i = 0; i < all->count; i++) /* an earlier one has seen the same */
+        if (all->items[i].map == acquire.map && all->items[i].thread == acquire.thread &&
+            memcmp(all->items[i].after, acquire.after, sizeof acquire.after) == 0)
+            return;
     if (all->count == all->capacity) {
         const int capacity = all->capacity ? all->capacity * 2 : 16;
         struct map_acquire *larger = realloc(all->items, (size_t)capacity * sizeof *larger);
@@ -210,7 +242,7 @@ void smemkit_checked_tensor_map_acquire(const void *map)
         all->items = larger;
         all->capacity = capacity;
     }
-    all->items[all->count++] = (struct map_acquire){(uintptr_t)map, now.thread, now.epoch};
+    all->items[all->count++] = acquire;
 }
 
 /* ---- the accesses of a cell ---- */

@@ -225,7 +225,7 @@ struct map_acquire;
 struct map_acquires {
     struct map_acquire *items;
     int count, capacity;
-    uint32_t reported; /* epoch of the last copy whose map has been reported */
+    bool reported; /* the map of the copy that starts */
 };
 
 /* The checker's state of a worker. The hooks use the first fields. */

@@ -437,7 +437,9 @@ static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
 
     memcpy(&bulk->tensor, bulk->copy.tensor, sizeof bulk->tensor);
     if (bulk->tensor.magic != SMEMKIT_TENSOR_MAGIC)
-        refuse(w, KIND_TRAP, bulk, "of a tensor map that smemkit.TensorMap has not made");
+        refuse(w, KIND_TRAP, bulk, "with 128 bytes that are no tensor map");
+    if ((uintptr_t)bulk->copy.tensor % 64)
+        refuse(w, KIND_MISALIGNED, bulk, "with a tensor map at an address that is not a multiple of 64");
     if (smemkit_is_shared(bulk->copy.tensor))
         refuse(w, KIND_TRAP, bulk, "with a tensor map in shared memory, where the hardware cannot read it,");
     if (!smemkit_tensor_is_valid(&bulk->tensor, why + strlen(why), sizeof why - strlen(why)))

@@ -38,7 +38,7 @@ unsigned smemkit_tensor_element_bytes(unsigned type)
 
 static bool has_nan(unsigned type)
 {
-    return type == F16 || type == F32 || type == F64 || type == BF16;
+    return type == F16 || type == F32 || type == F64 || type == BF16 || type == TF32;
 }
 
 static bool refusal(char *why, size_t length, const char *format, ...)
@@ -89,7 +89,7 @@ int smemkit_tensor_is_valid(const struct smemkit_tensor *tensor, char *why, size
 
 void tensor_fill(const struct smemkit_tensor *tensor, char *to, size_t bytes)
 {
-    /* all bits but the sign: seen on no GPU */
+    /* a NaN with every bit but the sign set: not verified on a GPU */
     for (size_t at = 0; at < bytes; at++)
         to[at] = (char)(!tensor->nan ? 0 : at % tensor->element == tensor->element - 1u ? 0x7F : 0xFF);
 }
@@ -111,15 +111,23 @@ static __attribute__((noreturn)) void fail(enum fault_kind kind, const char *ins
     worker_fail(smemkit_worker, kind, what, file, line);
 }
 
+static bool is_zero(const void *map)
+{
+    static const char zeros[SMEMKIT_TENSOR_MAP_BYTES];
+
+    return memcmp(map, zeros, sizeof zeros) == 0;
+}
+
 static struct smemkit_tensor *checked_map(void *map, const char *instruction, const char *file, int line)
 {
     struct smemkit_tensor *tensor = map;
 
     if ((uintptr_t)map % MAP_GRAIN)
         fail(KIND_MISALIGNED, instruction, file, line, "at an address that is not a multiple of %d", MAP_GRAIN);
+    if (is_zero(map)) /* a kernel may make a map from nothing, if it sets every field */
+        tensor->magic = SMEMKIT_TENSOR_MAGIC;
     if (tensor->magic != SMEMKIT_TENSOR_MAGIC)
-        fail(KIND_TRAP, instruction, file, line,
-             "of 128 bytes that are no tensor map: a kernel changes a copy of one from the host");
+        fail(KIND_TRAP, instruction, file, line, "of 128 bytes that are neither a tensor map nor zeros");
     return tensor;
 }
 
@@ -161,10 +169,10 @@ void smemkit_replace_in_tensor_map(enum smemkit_tensor_field field, void *map, u
     struct smemkit_tensor *tensor = checked_map(map, instruction, file, line);
 
     if (dimension >= fields[field].dimensions)
-        fail(KIND_TRAP, instruction, file, line, "of dimension %u, of which there are %u", dimension,
-             fields[field].dimensions);
+        fail(KIND_TRAP, instruction, file, line, "of dimension %u: expected 0 to %u", dimension,
+             fields[field].dimensions - 1);
     if (value >= fields[field].end)
-        fail(KIND_TRAP, instruction, file, line, "by %" PRIu64 ", where the CPU device takes less than %" PRIu64,
+        fail(KIND_TRAP, instruction, file, line, "by %" PRIu64 ": the CPU device supports values below %" PRIu64,
              value, fields[field].end);
     switch (field) {
     case SMEMKIT_GLOBAL_ADDRESS:

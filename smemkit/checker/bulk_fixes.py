@@ -13,9 +13,11 @@ __all__ = ["fix_bulk_copy"]
 
 _BULK = re.compile(r"async[._]bulk|async[._]reduce|memcpy_async_tx|reduce_async")
 _COMMIT = re.compile(r"bulk[._]commit_group")
-_COPY_OF_TENSOR = re.compile(r"async[._]bulk[._]tensor|async[._]bulk[._]prefetch[._]tensor")
-# the only 64-bit operand of inline PTX; or the argument of cuda::ptx's function, before the coordinates
-_MAP_OPERAND = re.compile(r'"l"\s*\(([^()]+)\)|(?:space_global,[^,]+,|space_shared,)\s*([^,()]+),')
+_COPY_OF_TENSOR = re.compile(r"async[._]bulk[._]tensor")
+# what is before the map: in inline PTX, of whose operands it is the first of 64 bits, and in cuda::ptx
+_BEFORE_MAP = re.compile(
+    r'"l"\s*\(|\bspace_global\s*,\s*(?:[\w:]*space_shared|[^,()]+)\s*,(?:\s*[\w:]*op_\w+\s*,)?'
+)
 _FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
 _WAIT = 'asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");'
 _COUNT = re.compile(r"(?P<before>bulk[._]wait_group(?:[._]read)?\s*(?:<|\(\S*|)\s*)(?P<groups>[1-9]\d*)")
@@ -112,12 +114,24 @@ def _map_release(pair: AccessPair | None) -> Fix | None:
     )
 
 
+def _map_operand(text: str) -> str:
+    """The expression of the tensor map in a copy's statement; "" if it is not found."""
+    before = _BEFORE_MAP.search(text)
+    depth = 0
+    for at in range(before.end() if before else len(text), len(text)):
+        if depth == 0 and text[at] in ",)":
+            return text[before.end() : at].strip() if before else ""
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+    return ""
+
+
 def _map_acquire(pair: AccessPair | None) -> Fix | None:
     """A fence before the copy, of the map that the copy's statement names."""
-    for copy in (pair.first, pair.second) if pair else ():
-        named = _COPY_OF_TENSOR.search(pair.text(copy)) and _MAP_OPERAND.search(pair.text(copy))
-        if pair and named:
-            name = next(filter(None, named.groups()))
+    if not pair:
+        return None
+    for copy in pair.first, pair.second:
+        name = _map_operand(pair.text(copy)) if _COPY_OF_TENSOR.search(pair.text(copy)) else ""
+        if name:
             fence = (
                 f'asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"({name}) : "memory");'
             )

@@ -28,6 +28,7 @@ _SCOPE = re.compile(
     r"mbarrier\.[\w.:]*\.(?:acquire|release)\.(cta)\b|mbarrier_\w+\(\s*[\w:]*sem_(?:acquire|release)\s*,"
     r"\s*[\w:]*scope_(cta)\b"
 )
+_REMOTE_ARRIVAL = re.compile(r"mbarrier\.arrive[\w.:]*shared::cluster|mbarrier_arrive\w*\([^;]*space_cluster")
 
 
 def _wider_scopes(pair: AccessPair | None) -> Fix | None:
@@ -35,8 +36,9 @@ def _wider_scopes(pair: AccessPair | None) -> Fix | None:
     if not pair:
         return None
     statements = pair.function.body.statements
-    found = list(_SCOPE.finditer(pair.source.text, statements[0].start, statements[-1].end))
-    if not found:
+    begin, end = statements[0].start, statements[-1].end
+    found = list(_SCOPE.finditer(pair.source.text, begin, end))
+    if not found or not _REMOTE_ARRIVAL.search(pair.source.text, begin, end):
         return None
     lines = sorted({pair.source.line(match.start()) for match in found})
     where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"

@@ -229,6 +229,10 @@ def race_advice(fault: Fault) -> str:
 
 
 _BETWEEN_BLOCKS = {
+    "proxy": (
+        "Release the tensor map after it has been written, fence.proxy.tensormap::generic.release.gpu, and "
+        "acquire it in the block of the copy, fence.proxy.tensormap::generic.acquire.gpu [map], 128."
+    ),
     "RAW": (
         "No barrier inside a kernel orders blocks: split the kernel into two launches, or publish "
         "with __threadfence() "

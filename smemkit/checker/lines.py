@@ -203,7 +203,9 @@ _SAME_PLACES = (  # of a copy through the L1 cache
 )
 _COPY = re.compile("async", re.IGNORECASE)
 # instructions that one thread may execute for a warp or a block, or that all may execute as a wait
-_FOR_OTHERS = re.compile(r"mbarrier|tensormap|\b(?:arrive|wait|try_wait|test_wait)\w*\s*\(")
+_FOR_OTHERS = re.compile(
+    r"\bmbarrier[._]\w|\btensormap[._]\w|(?:\.|::|->)(?:arrive|wait|try_wait|test_wait)(?:_\w+)?\s*\("
+)
 _TILE_COPY = re.compile("matrix|async", re.IGNORECASE)  # instructions whose lanes take rows of a tile
 
 

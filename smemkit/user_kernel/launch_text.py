@@ -146,15 +146,20 @@ def _tensor_map(text: str, index: int, seed: int, folder: str | Path, where: str
     array, *words = re.split(rf"\s+({names})\b", text.removeprefix("tensormap "))
     options: dict[str, Any] = {}
     for name, value in zip(words[::2], map(str.strip, words[1::2]), strict=True):
+        if name in options:
+            raise ValueError(f"{where}: {name} is given twice")
         if name == "tf32" and not value:
             options[name] = True
         elif name == "fill" and re.fullmatch(r"[a-z]+", value):
             options[name] = value
-        elif name not in ("tf32", "fill") and re.fullmatch(r"\d+(\s*,\s*\d+)*", value):
-            numbers = tuple(map(int, value.split(",")))
-            options[name] = numbers[0] if name == "swizzle" else numbers
+        elif name == "swizzle" and value.isdecimal():
+            options[name] = int(value)
+        elif name not in ("tf32", "fill", "swizzle") and re.fullmatch(r"\d+(\s*,\s*\d+)*", value):
+            options[name] = tuple(map(int, value.split(",")))
         else:
-            raise ValueError(f"{where}: expected box 64,64 swizzle 128 and the like, got {name} {value}".rstrip())
+            known = ", ".join(MAP_OPTIONS)
+            got = f"{name} {value}".rstrip()
+            raise ValueError(f"{where}: expected {known}, each with its value, as in swizzle 128; got {got}")
     if "box" not in options:
         raise ValueError(f"{where}: expected the box of the tensor map, such as box 64,64")
     try:

@@ -1,6 +1,7 @@
 """Uses of an mbarrier: init, use, inval. A wrong order is reported with both lines, in each spelling."""
 
 import re
+import time
 from functools import cache
 
 import numpy as np
@@ -291,3 +292,50 @@ def test_the_init_of_a_whole_warp_is_a_store(body, hazards, lanes):
     report = smemkit.check(kernel[1, 64], np.zeros(64, np.uint64), lanes)
     assert {fault.hazard for fault in report.faults} == hazards, report
     assert all(fault.kind == "race" and fault.other_line for fault in report.faults), report
+
+
+RING = """#include <cuda/ptx>
+#include <cstdint>
+namespace ptx = cuda::ptx;
+__global__ void ring(int *y, int turns)
+{
+    __shared__ int s[2];
+    __shared__ uint64_t full[2], empty[2];
+    const int t = threadIdx.x;
+    if (t == 0)
+        for (int i = 0; i < 2; i++) {
+            ptx::mbarrier_init(&full[i], 1);
+            ptx::mbarrier_init(&empty[i], 63);
+        }
+    __syncthreads();
+    int sum = 0;
+    for (int turn = 0; turn < turns; turn++) {
+        const int i = turn % 2;
+        if (t == 0) {
+            while (turn > 1 && !ptx::mbarrier_try_wait_parity(SCOPE &empty[i], (turn / 2 - 1) % 2))
+                ;
+            s[i] = turn;
+            ptx::mbarrier_arrive(&full[i]);
+        } else {
+            while (!ptx::mbarrier_try_wait_parity(SCOPE &full[i], turn / 2 % 2))
+                ;
+            sum += s[i];
+            ptx::mbarrier_arrive(&empty[i]);
+        }
+    }
+    y[t] = sum;
+}
+"""
+
+
+def test_long_rings_of_waits_of_a_block_are_checked_in_time():
+    """The searches visit each release once, whatever the scope of the waits."""
+    seconds = {}
+    for scope in "", "ptx::sem_acquire, ptx::scope_cta,":
+        kernel = smemkit.Kernel(RING.replace("SCOPE", scope))[1, 64]
+        kernel.compile_checked()
+        begin = time.process_time()
+        assert smemkit.check(kernel, np.zeros(64, np.int32), 160).ok
+        seconds[scope] = time.process_time() - begin
+    plain, of_block = seconds.values()
+    assert of_block < 3 * plain + 1

@@ -68,6 +68,12 @@ def test_tensor_maps(text, shown):
         ("tensormap half[128,64] box 64,64 tf32 1", "got tf32 1"),
         ("tensormap half[128,64] box 64,64 swizzle 96", "swizzle: expected one of 0, 32, 64, 128, got 96"),
         ("tensormap float[64,8] box 4,8 strides 64,4", "strides: expected at most the 2048 bytes of the array"),
+        ("tensormap half[128,64] box 64,64 swizzle 128,64", "got swizzle 128,64"),
+        ("tensormap half[128,64] box 64,64 box 8,64", "box is given twice"),
+        (
+            "tensormap half[128,64] box 64,64 interleave 16",
+            "expected box, swizzle, fill, .*; got box 64,64 interleave 16",
+        ),
         ("tensormap 3 box 64,64", "expected an array, such as half.128,64., got '3'"),
         ("tensormap half[x] box 64,64", "expected a shape of whole numbers in brackets"),
     ],

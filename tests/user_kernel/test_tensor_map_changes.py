@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import smemkit
+from smemkit.checker.bulk_fixes import _map_operand
 
 # each block reads the corner of one of three matrices, by a copy of the launch's map that it adapts
 KERNEL = r"""
@@ -172,6 +173,9 @@ def test_another_thread_of_the_block_may_acquire():
     assert checked("asm", CHANGE=change, ACQUIRE="").faults
 
 
+LATE_CHANGE = f"if (threadIdx.x == 0) {{ {ACQUIRE_BY_ASM} }}" + BY_THREAD.replace(
+    "threadIdx.x == 0", "threadIdx.x == 40"
+)
 OTHER_MAP = ACQUIRE_BY_ASM.replace("(map)", "(&maps[(blockIdx.x + 1) % 3])")
 MISSING = {  # name → style, changes, the fence that is missing
     "no acquire": ("asm", {"ACQUIRE": ""}, "acquire"),
@@ -179,6 +183,7 @@ MISSING = {  # name → style, changes, the fence that is missing
     "acquire of another map": ("asm", {"ACQUIRE": OTHER_MAP}, "acquire"),
     "acquire after the copy": ("asm", {"ACQUIRE": "", "AFTER": ACQUIRE_BY_ASM}, "acquire"),
     "acquire before the change": ("asm", {"ACQUIRE": "", "CHANGE": ACQUIRE_BY_ASM + BY_WARP}, "acquire"),
+    "another thread's acquire before the change": ("global", {"ACQUIRE": "", "CHANGE": LATE_CHANGE}, "acquire"),
     "no release": ("global", {"RELEASE": ""}, "release"),
     "release before the change": ("global", {"RELEASE": "", "CHANGE": FENCE + BY_THREAD}, "release"),
     "another thread releases": ("global", {"RELEASE": "} if (threadIdx.x == 32) {" + FENCE}, "release"),
@@ -239,15 +244,15 @@ WRONG = {  # name → statement, what the message says
     ),
     "rank": (replaced("rank", 2), "no elements in dimension 2|of 2 dimensions with a tensor map of 3"),
     "fewer dimensions": (replaced("rank", 0), "of 2 dimensions with a tensor map of 1"),
-    "too many dimensions": (replaced("rank", 5), "tile.rank by 5, where the CPU device takes less than 5"),
+    "too many dimensions": (replaced("rank", 5), "tile.rank by 5: the CPU device supports values below 5"),
     "no elements": (replaced("global_dim", 0, 1), "of no elements in dimension 1"),
     "stride": (replaced("global_stride", "24ull", 0, "b64"), "a stride of 24 bytes in dimension 1"),
     "stride of dimension 4": (
         replaced("global_stride", "32ull", 4, "b64"),
-        "of dimension 4, of which there are 4",
+        "of dimension 4: expected 0 to 3",
     ),
     "box": (replaced("box_dim", 0, 0), "a box of 0 elements in dimension 0"),
-    "large box": (replaced("box_dim", 257, 0), "by 257, where the CPU device takes less than 257"),
+    "large box": (replaced("box_dim", 257, 0), "by 257: the CPU device supports values below 257"),
     "short rows": (replaced("box_dim", 3, 0), "rows of 12 bytes in its box"),
     "element stride": (replaced("element_stride", 2, 0), "an element stride of 2 in dimension 0"),
     "swizzle": (replaced("swizzle_mode", 3), "rows of 32 bytes in its box, where the swizzle has 128"),
@@ -257,8 +262,12 @@ WRONG = {  # name → statement, what the message says
     ),
     "type": (replaced("elemtype", 13), r"by \.b4x16, which the CPU device does not have"),
     "no type": (replaced("elemtype", 16), "by 16, which is no type"),
-    "interleave": (replaced("interleave_layout", 1), "by 1, where the CPU device takes less than 1"),
-    "no map": ("memset(&changed, 0, 128);" + replaced("rank", 1), "of 128 bytes that are no tensor map"),
+    "interleave": (replaced("interleave_layout", 1), "by 1: the CPU device supports values below 1"),
+    "no map": (
+        "memset(&changed, 1, 128);" + replaced("rank", 1),
+        "128 bytes that are neither a tensor map nor zeros",
+    ),
+    "map of zeros": ("memset(&changed, 0, 128);" + replaced("rank", 1), "of an unknown type|with a tensor map "),
 }
 
 
@@ -275,6 +284,8 @@ def test_a_map_that_breaks_a_rule_is_refused(case):
     ("changes", "message"),
     [
         ({"COPY": COPY_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "a tensor map in shared memory"),
+        ({"ACQUIRE": ACQUIRE_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "where it needs global memory"),
+        ({"ACQUIRE": ACQUIRE_BY_ASM.replace('"l"(map)', '"l"((char *)map + 8)')}, "not a multiple of 64"),
         ({"RELEASE": RELEASE_BY_ASM.replace("128", "64")}, "tensormap.cp_fenceproxy of 64 bytes, not of 128"),
         ({"ACQUIRE": ACQUIRE_BY_ASM.replace("128", "64")}, "fence.proxy.tensormap of a number of bytes other"),
         ({"RELEASE": "if (threadIdx.x < 16) {" + RELEASE_BY_ASM + "}"}, "16 of 64 threads wait at"),
@@ -289,8 +300,113 @@ def test_misuse_is_refused(changes, message):
 
 def test_types_and_fills(device):
     args, want = arguments(device)
+    args[-1].fill(-1)
     for number, holds in (2, 0), (3, 0), (7, np.nan):
         change = f"{replaced('elemtype', number)}{replaced('fill_mode', int(number == 7))}"
         with smemkit.Device(device):
             smemkit.Kernel(source("asm", REPLACE=replace_by_asm(IN_SHARED) + change))[3, 64](*args)
         assert_array_equal(args[-1].numpy(), np.where(want == 0, np.float32(holds), want))
+        args[-1].fill(-1)
+
+
+# block 0 copies by a map that block 1 has written; each of two threads stores by a map of its own
+BETWEEN_BLOCKS = r"""
+#include <cuda.h>
+#include <cuda/ptx>
+#include <cuda/atomic>
+#include <cstdint>
+namespace ptx = cuda::ptx;
+__global__ void handed_over(const __grid_constant__ CUtensorMap pattern, CUtensorMap *map, int *flag, float *out)
+{
+    __shared__ alignas(128) float tile[8][8];
+    __shared__ uint64_t full;
+    const int corner[2] = {0, 0};
+    if (threadIdx.x > 0)
+        return;
+    cuda::atomic_ref<int, cuda::thread_scope_device> ready(*flag);
+    if (blockIdx.x == 1) {
+        *map = pattern;
+        ptx::fence_proxy_tensormap_generic(ptx::sem_release, ptx::scope_gpu);
+        ready.store(1, cuda::memory_order_release);
+        return;
+    }
+    ptx::mbarrier_init(&full, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    EARLY
+    while (!ready.load(cuda::memory_order_acquire))
+        ;
+    ACQUIRE
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &full, sizeof tile);
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, tile, map, corner, &full);
+    while (!ptx::mbarrier_try_wait_parity(&full, 0))
+        ;
+    out[0] = tile[0][0];
+}
+"""
+STORES = r"""
+#include <cuda.h>
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+__global__ void stores(const __grid_constant__ CUtensorMap pattern, CUtensorMap *maps)
+{
+    __shared__ alignas(128) float tile[8][8];
+    const int corner[2] = {0, 0}, t = threadIdx.x;
+    tile[t / 8][t % 8] = 0;
+    ptx::fence_proxy_async(ptx::space_shared);
+    if (t % 32 == 0) {
+        maps[t / 32] = pattern;
+        ptx::fence_proxy_tensormap_generic(ptx::sem_release, ptx::scope_gpu);
+    }
+    __syncthreads();
+    if (t == 0) {
+        ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, &maps[0], corner, tile);
+        ptx::cp_async_bulk_commit_group();
+        ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+    }
+    if (t == 32) {
+        ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, &maps[1], corner, tile);
+        ptx::cp_async_bulk_commit_group();
+        ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("where", ["nowhere", "ACQUIRE", "EARLY"])
+def test_a_map_of_another_block_is_acquired_after_its_release(where):
+    text = BETWEEN_BLOCKS
+    for place in "ACQUIRE", "EARLY":
+        text = text.replace(place, ACQUIRE_BY_FUNCTION if place == where else "")
+    map_ = smemkit.TensorMap(np.ones((8, 8), np.float32), (8, 8))
+    args = map_, np.zeros(1, "V128"), np.zeros(1, np.int32), np.zeros(1, np.float32)
+    report = smemkit.check(smemkit.Kernel(text)[2, 32], *args)
+    if where == "ACQUIRE":
+        assert not report.faults, report
+    else:
+        (fault,) = report.faults
+        assert "no fence.proxy.tensormap::generic.acquire" in fault.message
+        assert "generic.acquire.gpu" in fault.fix
+
+
+def test_each_copy_with_a_map_that_was_not_acquired_is_told():
+    args = smemkit.TensorMap(np.ones((8, 8), np.float32), (8, 8)), np.zeros(2, "V128")
+    report = smemkit.check(smemkit.Kernel(STORES)[1, 64], *args)
+    assert len({fault.line for fault in report.faults if fault.hazard == "proxy"}) == 2, report
+
+
+@pytest.mark.parametrize(
+    ("text", "map_"),
+    [
+        ('asm volatile("cp.async.bulk.tensor…" :: "r"(to), "l"((uint64_t)map), "l"(policy));', "(uint64_t)map"),
+        ('asm volatile("cp.async.bulk.tensor…" :: "l"(&maps[index(3)]), "l"(policy));', "&maps[index(3)]"),
+        (
+            "ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to, &maps[f(0)], at, &full);",
+            "&maps[f(0)]",
+        ),
+        ("cp_async_bulk_tensor(space_global, space_shared, &map, at, from);", "&map"),
+        ("cp_reduce_async_bulk_tensor(space_global, space_shared, op_add, map, at, from);", "map"),
+        ("copy(map);", ""),
+    ],
+)
+def test_the_fix_finds_the_map_of_a_copy(text, map_):
+    assert _map_operand(text) == map_

@@ -58,6 +58,9 @@ SMEMKIT_INLINE void tensor_map_acquire(int scope, [[maybe_unused]] const void *m
 {
     if (bytes != SMEMKIT_TENSOR_MAP_BYTES)
         smemkit_trap("fence.proxy.tensormap of a number of bytes other than 128,", file, line);
+    tensor_map_space(map, false, file, line);
+    if ((uintptr_t)map % 64)
+        smemkit_trap("fence.proxy.tensormap of an address that is not a multiple of 64,", file, line);
     fence(scope);
 #ifdef SMEMKIT_CHECKED
     smemkit_checked_tensor_map_acquire(map);
