@@ -343,15 +343,16 @@ MUTANTS = [
     Mutant(
         "changed-tensor-maps-need-no-release",
         "csrc/checker/proxies.c",
-        "released ? FENCE_MAP_ACQUIRE : FENCE_MAP_RELEASE, false);",
-        "FENCE_MAP_ACQUIRE, false);",
+        "last->block != now->block || is_fenced(t, &t->threads[last->thread].map_releases, now, last);",
+        "true;",
         "tests/user_kernel/test_tensor_map_changes.py -k missing_fence",
     ),
     Mutant(
         "an-acquire-before-the-change-counts",
         "csrc/checker/proxies.c",
-        "(last->block != now->block || acquire->epoch > last->epoch)",
-        "true",
+        "after->epoch == last->epoch && after->thread == last->thread &&\n"
+        "            after->block == last->block && ",
+        "",
         "tests/user_kernel/test_tensor_map_changes.py -k missing_fence",
     ),
     Mutant(
