@@ -212,6 +212,7 @@ ASYNC_FORMS = {
         ("fence proxy async global", "", "smemkit::proxy_fence(false, true)"),
         ("fence proxy async WINDOW", "", "smemkit::proxy_fence(true, false)"),
         ("fence proxy alias", "", "(void)0"),
+        ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
     ],
     "tensor_map": [
         (
@@ -255,6 +256,5 @@ ASYNC_FORMS = {
             )
             for scope, number in _FENCE_SCOPES.items()
         ),
-        ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
     ],
 }

@@ -61,7 +61,6 @@ REPLACE_BY_FUNCTIONS = """
         ptx::tensormap_replace_global_dim(ptx::space_shared, &changed, ptx::n32_t<0>(), columns);
         ptx::tensormap_replace_global_dim(ptx::space_shared, &changed, ptx::n32_t<1>(), rows);
         ptx::tensormap_replace_global_stride(ptx::space_shared, &changed, ptx::n32_t<0>(), row_bytes);
-        MORE
 """
 BY_WARP = """
     if (threadIdx.x < 32) {
@@ -111,7 +110,6 @@ ASM = {
     "ACQUIRE": ACQUIRE_BY_ASM,
     "COPY": COPY_BY_ASM,
     "AFTER": "",
-    "MORE": "",
 }
 FUNCTIONS = {
     **ASM,
@@ -132,16 +130,15 @@ def source(style, **changes):
     return text
 
 
-def arguments(device, pattern=None, **options):
+def arguments(device):
     """The kernel's arguments, and the corners that it should find."""
     matrices = [1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in SHAPES]
-    pattern = np.zeros((8, 8), np.float32) if pattern is None else pattern
     want = np.zeros((3, 8, 8), np.float32)
     for corner, matrix in zip(want, matrices, strict=True):
         inside = matrix[:8, :8]
         corner[: inside.shape[0], : inside.shape[1]] = inside
     on_device = [smemkit.asarray(x, device=device) for x in (*matrices, np.array(SHAPES, np.int32).ravel())]
-    map_ = smemkit.TensorMap(smemkit.asarray(pattern, device=device), (8, 8), **options)
+    map_ = smemkit.TensorMap(smemkit.zeros((8, 8), np.float32, device=device), (8, 8))
     out = smemkit.zeros((3, 8, 8), np.float32, device=device)
     return (map_, *on_device, np.zeros(3, "V128"), out), want
 
@@ -267,7 +264,10 @@ WRONG = {  # name → statement, what the message says
         "memset(&changed, 1, 128);" + replaced("rank", 1),
         "128 bytes that are neither a tensor map nor zeros",
     ),
-    "map of zeros": ("memset(&changed, 0, 128);" + replaced("rank", 1), "of an unknown type|with a tensor map "),
+    "map of zeros": (
+        "memset(&changed, 0, 128);" + replaced("rank", 1),
+        "with a tensor map of elements of an unknown type",
+    ),
 }
 
 
