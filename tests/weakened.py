@@ -70,7 +70,7 @@ FENCE = re.compile(r"\b__threadfence(?:_block|_system)?\s*\(")
 ATOMIC = re.compile(r"\batomic(Add|Exch|Max|Or|Inc|CAS)\s*\(")
 COLLECTIVE = re.compile(r"\b__(?:shfl|ballot|any|all|match|reduce|syncwarp)\w*\s*\((?=[^)])")
 ASSEMBLY = re.compile(r"\basm volatile\s*\(")
-ORDERS_NOTHING = re.compile(r"(?:ldmatrix|stmatrix|movmatrix|mma)\.")  # instructions whose lanes meet
+ORDERS_NOTHING = re.compile(r"(?:ldmatrix|stmatrix|movmatrix|mma|wgmma\.mma_async)\.")  # they only compute
 ORDER = re.compile(r"\bcuda::memory_order_(?:acquire|release|acq_rel)\b")
 
 
@@ -106,6 +106,13 @@ def kernels(masked: str) -> Iterator[tuple[str, range]]:
         yield head[1], range(head.end(), end)
 
 
+def instruction_of(assembly: str) -> str:
+    """The name of the first instruction of an asm statement, after the predicates that it declares and sets."""
+    lines = "".join(re.findall(r'"([^"]*)"', assembly)).replace("\\n", ";").replace("\\t", " ")
+    names = [line.split()[0] for line in re.split("[{};]", lines) if line.strip()]
+    return next(name for name in names if not name.startswith((".reg", "setp")))
+
+
 def weakenings(text: str, kernel: str) -> list[SyncMutation]:
     """The weakenings of a source, except in other kernels, by position; outer ones before inner ones."""
     masked, found = mask(text), []
@@ -133,7 +140,7 @@ def weakenings(text: str, kernel: str) -> list[SyncMutation]:
         add(match.start(), match.end(), f"{match[0][6:]} relaxed", "cuda::memory_order_relaxed")
     for match in ASSEMBLY.finditer(masked):
         end = masked.index(";", match.end()) + 1
-        instruction = text[match.start() : end].split('"')[1].split()[0]
+        instruction = instruction_of(text[match.start() : end])
         if not ORDERS_NOTHING.match(instruction):
             found.append(SyncMutation(match.start(), end, f"{instruction} deleted", "{{ if (!weak({})) ", "}"))
     found = [site for site in found if not any(site.start in span for span in other_kernels)]
