@@ -25,6 +25,7 @@ struct stream {
     PyObject *source;        /* the wrapped object; NULL for a stream of our own */
     bool owns_handle;        /* the handle is destroyed with this object */
     bool keeps_handle_valid; /* the handle is valid as long as this object, and in every thread */
+    bool blocking;           /* calls wait for their work on it while it is current */
 };
 
 extern PyType_Spec stream_spec, event_spec;
@@ -32,6 +33,8 @@ bool stream_is_entered(void); /* whether the thread may have a current stream */
 
 /* This thread's current stream for the device: a new reference, or NULL without an exception. */
 struct stream *thread_stream(const struct module_state *, const struct device *);
+/* Whether calls of this thread on the device wait for their work. */
+bool stream_is_blocking(const struct module_state *, const struct device *);
 PyObject *core_current_stream(PyObject *module, PyObject *name);
 PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count);
 

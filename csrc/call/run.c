@@ -362,10 +362,13 @@ bool order_with_owning_streams(struct call *call, bool before)
 
 void order_owning_streams_after_call(struct call *call)
 {
-    struct failure ignored = {0};
+    struct failure failure = {0};
 
-    if (!order_with_owning_streams(call, false))
-        (void)call->device->type->synchronize_stream(call->device, call->stream, &ignored);
+    if (!call->blocking && order_with_owning_streams(call, false))
+        return;
+    (void)call->device->type->synchronize_stream(call->device, call->stream, &failure);
+    if (call->blocking && call->failure.kind == FAILURE_NONE)
+        call->failure = failure;
 }
 
 void call_execute(struct call *call, call_launcher launch, void *context)

@@ -143,6 +143,18 @@ void cuda_close_copy_pools(void); /* at interpreter exit */
 /* The seconds of one copy between pinned host memory and the device. */
 bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *seconds, struct failure *);
 
+/* Memory of a CUDA device, and the stream in whose order it is used. */
+struct device_span {
+    struct device *device;
+    void *memory;
+    device_stream stream;
+};
+
+/* Copies between two CUDA devices, after the work that is now on both streams; work enqueued on either stream from
+ * now on waits for the copy, or the host does, if it is `blocking`. Neither stream is captured. */
+bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool blocking,
+                       struct failure *);
+
 /* The CUDA device whose memory a pointer is in. False with a failure without CUDA's code if there is none.
  */
 bool cuda_device_of_pointer(const void *pointer, struct device **, struct failure *);

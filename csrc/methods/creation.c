@@ -74,21 +74,61 @@ PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
     return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, type_num);
 }
 
+/* Copies a C-contiguous array between the memories of two GPUs. */
+static PyObject *copy_between(const struct module_state *state, struct array *from, struct device *device)
+{
+    struct failure failure = {0};
+    device_stream stream;
+    PyObject *owner = NULL;
+    struct array *to = NULL;
+    bool ok = false;
+
+    if (refuse_capture(state, from->device, from->owning_stream, "no array can be copied to another device") &&
+        read_stream_and_owner(state, Py_None, device, &stream, &owner))
+        to = array_new(state, device, stream, owner, from->descr, from->ndim, array_shape(from));
+    if (to) {
+        const bool blocking = stream_is_blocking(state, device);
+
+        Py_BEGIN_ALLOW_THREADS
+        ok = cuda_copy_between(&(struct device_span){device, to->data, to->owning_stream},
+                               &(struct device_span){from->device, from->data, from->owning_stream}, from->bytes,
+                               blocking, &failure);
+        Py_END_ALLOW_THREADS
+        if (!ok) {
+            raise_failure(state, &failure);
+            Py_CLEAR(to);
+        }
+    }
+    Py_XDECREF(owner);
+    return (PyObject *)to;
+}
+
+/* A copy of an array on another device. A single number that the host reads directly goes through the host. */
+static PyObject *copy_to(const struct module_state *state, struct array *array, struct device *device)
+{
+    const bool between_gpus = !device_is_host(device) && !device_is_host(array->device);
+    PyObject *source, *result = NULL;
+
+    if (!between_gpus || array->result != NO_RESULT_SLOT) {
+        source = array_numpy((PyObject *)array, NULL);
+        result = source ? array_from(state, device, source, 0, 0) : NULL;
+    } else {
+        source = array_is_contiguous(array) ? Py_NewRef((PyObject *)array) : array_copy((PyObject *)array, NULL);
+        result = source ? copy_between(state, (struct array *)source, device) : NULL;
+    }
+    Py_XDECREF(source);
+    return result;
+}
+
 PyObject *array_to(PyObject *self, PyObject *name)
 {
     struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct array *array = (struct array *)self;
     struct device *device = device_named(state, name);
-    PyObject *host, *result;
 
     if (!device)
         return NULL;
-    if (device == array->device)
-        return Py_NewRef(self);
-    host = array_numpy(self, NULL);
-    result = host ? array_from(state, device, host, 0, 0) : NULL;
-    Py_XDECREF(host);
-    return result;
+    return device == array->device ? Py_NewRef(self) : copy_to(state, array, device);
 }
 
 PyObject *array_to_device(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -129,9 +169,11 @@ static PyObject *convert_to_array(const struct module_state *state, PyObject *ob
         return NULL;
     }
     if (array && array->device != device)
-        source = array_numpy((PyObject *)array, NULL);
+        source = copy_to(state, array, device);
     else
         source = Py_NewRef(array ? (PyObject *)array : object);
+    if (is_its_type && array->device != device)
+        return source;
     result = source ? array_from(state, device, source, dtype, type_num) : NULL;
     Py_XDECREF(source);
     return result;

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +13,7 @@ import dask.array as da
 import numpy as np
 
 from smemkit import arrays
-from smemkit._core import Array
+from smemkit._core import Array, Stream
 
 __all__: list[str] = []
 
@@ -33,6 +36,40 @@ def meta_of(x: da.Array, ndim: int, dtype: np.dtype) -> Any:
     if isinstance(x._meta, Array):
         return arrays.empty((0,) * ndim, dtype, device="cpu")
     return np.empty((0,) * ndim, dtype) if kind_of(x) == "numpy" else x._meta.astype(dtype).reshape((0,) * ndim)
+
+
+_of_thread = threading.local()
+
+
+def _stream(device: str) -> Stream:
+    """This thread's stream of a GPU."""
+    streams = _of_thread.__dict__
+    if device not in streams:
+        streams[device] = Stream(device=device, blocking=True)
+    return streams[device]
+
+
+def _gpus(x: Any) -> set[str]:
+    """The GPUs of the chunks in a task's argument."""
+    if isinstance(x, Array):
+        return {x.device} - {"cpu"}
+    if isinstance(x, list | tuple | dict):
+        return set().union(*map(_gpus, x.values() if isinstance(x, dict) else x))
+    return {f"cuda:{x.device.id}"} if type(x).__module__.startswith("cupy") else set()
+
+
+def task(function: Callable) -> Callable:
+    """Makes a function a task of Dask: it ends when the work on its chunks is done, so that Dask knows what can
+    start and what memory is in use, and it does not wait for other threads' tasks on the same GPUs."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        with contextlib.ExitStack() as current:
+            for device in _gpus(args):
+                current.enter_context(_stream(device))
+            return function(*args, **keywords)
+
+    return run
 
 
 def operand(chunk: Any) -> np.ndarray | Array:
@@ -64,8 +101,22 @@ def joined(parts: Sequence[np.ndarray | Array]) -> np.ndarray | Array:
     return result
 
 
+def on_device_of(first: Any, x: Any) -> Any:
+    """`x` on the device of `first`, if both are Arrays, or dicts of Arrays: a process may have chunks on several
+    GPUs."""
+    if isinstance(first, dict) and isinstance(x, dict):
+        return {key: on_device_of(first[key], value) for key, value in x.items()}
+    return x.to(first.device) if isinstance(first, Array) and isinstance(x, Array) else x
+
+
+def gathered(nested: Any) -> list[Any]:
+    """The partial results of a tree's node, all on the device of the first."""
+    first, *rest = flattened(nested)
+    return [first, *(on_device_of(first, part) for part in rest)]
+
+
 def flattened(nested: Any) -> list[Any]:
-    """The partial results of a tree's node, which Dask gives as a list of lists, one level for each axis."""
+    """A list of lists, which Dask makes of a tree's node, one level for each axis, as one list."""
     if not isinstance(nested, list):
         return [nested]
     return [part for inner in nested for part in flattened(inner)]

@@ -9,7 +9,17 @@ import dask.array as da
 import numpy as np
 
 from smemkit import ops
-from smemkit.dask.chunks import check_operand, flattened, in_kind, is_floating, kind_of, meta_of, operand
+from smemkit.dask.chunks import (
+    check_operand,
+    gathered,
+    in_kind,
+    is_floating,
+    kind_of,
+    meta_of,
+    on_device_of,
+    operand,
+    task,
+)
 
 __all__ = ["matmul"]
 
@@ -53,9 +63,11 @@ def matmul(
     -----
     Each pair of chunks along k gives a partial product; tasks add up to `split_every` of them, as a tree: chunks
     are never concatenated. A task holds two chunks of operands and one of the result, or those that it adds and
-    their sum. Partial products of float16 and bfloat16 are float32, and are rounded once. With c chunks along k
-    the sum of the c products adds at most c - 1 roundings to the error bound of the plain operation, of 2⁻²⁴ each
-    in float32.
+    their sum. If Arrays lie on several GPUs of a process, two chunks are multiplied, and products are added, where
+    the first of them lies; the others are copied there.
+
+    Partial products of float16 and bfloat16 are float32, and are rounded once. With c chunks along k the sum of
+    the c products adds at most c - 1 roundings to the error bound of the plain operation, of 2⁻²⁴ each in float32.
 
     Examples
     --------
@@ -131,18 +143,21 @@ def _product(
 # ---- tasks -----------------------------------------------------------------------------------------------------
 
 
+@task
 def _partial_product(a: Any, b: Any, *, options: dict[str, Any]) -> Any:
     """The product of two chunks, with an axis of length 1 for those along k."""
-    return ops.matmul(operand(a), operand(b), **options)[..., None]
+    a = operand(a)
+    return ops.matmul(a, on_device_of(a, operand(b)), **options)[..., None]
 
 
 def _itself(x: Any, axis: Any, keepdims: bool) -> Any:
     return x
 
 
+@task
 def _added(nested: Any, axis: Any, keepdims: bool) -> Any:
     """The sum of partial products. The first two are other tasks' results, which stay as they are."""
-    first, *rest = flattened(nested)
+    first, *rest = gathered(nested)
     if not rest:
         return first
     total = first + rest[0]
@@ -151,5 +166,6 @@ def _added(nested: Any, axis: Any, keepdims: bool) -> Any:
     return total
 
 
+@task
 def _total(nested: Any, axis: Any, keepdims: bool, *, result: np.dtype, kind: str) -> Any:
     return in_kind(_added(nested, axis, keepdims)[..., 0].astype(result, copy=False), kind)

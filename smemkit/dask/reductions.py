@@ -6,6 +6,7 @@ A reduction is described by a `State`: what a chunk gives, how two of those are 
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from typing import Any
 
@@ -59,7 +60,8 @@ def reduce(
     axis : int or tuple of int, optional
     dtype, keepdims, initial, ddof, kernel, block_size : optional
     split_every : int, optional
-        The most partial results that one task combines; Dask's default is 4.
+        The most partial results that one task combines. The default is 16 if partial results are that much smaller
+        than chunks, else Dask's, which is 4.
     device : str, optional
         The device for NumPy chunks; each worker's default device if None.
 
@@ -110,9 +112,16 @@ def reduce(
         concatenate=False,
         dtype=result,
         meta=meta_of(x, x.ndim if keepdims else x.ndim - len(axes), result),
-        split_every=split_every,
+        split_every=split_every or _usual_split(x, axes),
         name=f"smemkit-{op}",
     )
+
+
+def _usual_split(x: da.Array, axes: tuple[int, ...]) -> int | None:
+    """`split_every` if it is not given: fewer tasks, as long as a task holds no more than a chunk's bytes."""
+    many = 16
+    reduced = math.prod(x.shape[a] / x.numblocks[a] for a in axes)  # elements of a chunk for each partial result
+    return many if reduced >= many else None
 
 
 def _result_dtype(x: da.Array, op: str, axis: Axis, options: dict[str, Any]) -> np.dtype:

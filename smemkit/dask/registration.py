@@ -12,6 +12,7 @@ from dask.sizeof import sizeof
 
 from smemkit import arrays
 from smemkit._core import Array
+from smemkit.dask.chunks import task
 
 __all__: list[str] = []
 
@@ -24,8 +25,9 @@ def register() -> None:
     normalize_token.register(Array, lambda x: ("smemkit.Array", x.device, normalize_token(x.numpy())))
 
 
+@task
 def concatenate(parts: Any, axis: int = 0, **keywords: Any) -> Array:
-    """`numpy.concatenate` of Arrays on one device."""
+    """`numpy.concatenate` of Arrays, on the first one's device."""
     parts = [x if isinstance(x, Array) else arrays.asarray(x) for x in parts]
     first, axis = parts[0], axis % parts[0].ndim
     shape = [*first.shape]
@@ -35,6 +37,6 @@ def concatenate(parts: Any, axis: int = 0, **keywords: Any) -> Array:
     begin = 0
     for x in parts:
         end = begin + x.shape[axis]
-        result[(slice(None),) * axis + (slice(begin, end),)] = x
+        result[(slice(None),) * axis + (slice(begin, end),)] = x.to(first.device)
         begin = end
     return result

@@ -10,7 +10,7 @@ import numpy as np
 
 from smemkit import arrays, ops
 from smemkit._core import Array
-from smemkit.dask.chunks import empty, flattened, in_kind, joined, operand, widest, without_axes
+from smemkit.dask.chunks import empty, gathered, in_kind, joined, operand, task, widest, without_axes
 
 __all__: list[str] = []
 
@@ -51,6 +51,7 @@ class Combined(State):
             return {"dtype": widest(self.result)}
         return {}
 
+    @task
     def chunk(self, x: Any, *, axis: tuple[int, ...]) -> Any:
         x = operand(x)
         rung = {name: self.options[name] for name in ("kernel", "block_size")}
@@ -60,14 +61,16 @@ class Combined(State):
             self.cast(x), self.op, axis, keepdims=True, **self.keywords(), **rung, device=self.device
         )
 
+    @task
     def combine(self, nested: Any, axis: tuple[int, ...], keepdims: bool, initial: Any = None) -> Any:
-        every = flattened(nested)
+        every = gathered(nested)
         parts = [part for part in every if all(part.shape[a] for a in axis)]
         if not parts:  # an error, unless there is an initial value
             return every[0]
         op = "sum" if self.op == "count_nonzero" else self.op
         return ops.reduce(joined(parts), op, 0, **self.keywords(), initial=initial, device=self.device)
 
+    @task
     def aggregate(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         initial = self.options["initial"]
         total = self.combine(nested, axis, keepdims, initial)
@@ -79,6 +82,7 @@ class Combined(State):
 class Moments(State):
     """mean: counts and sums; var, std: counts, means and sums of squared differences to the mean."""
 
+    @task
     def chunk(self, x: Any, *, axis: tuple[int, ...]) -> dict[str, Any]:
         x = self.cast(operand(x))
         n = int(np.prod([x.shape[a] for a in axis]))
@@ -95,12 +99,14 @@ class Moments(State):
             warnings.simplefilter("ignore", RuntimeWarning)
             return ops.reduce(x, op, axis, keepdims=True, out=out, device=self.device)
 
+    @task
     def combine(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> dict[str, Any]:
-        first, *rest = flattened(nested)
+        first, *rest = gathered(nested)
         for part in rest:
             first = chan(first, part)
         return first
 
+    @task
     def aggregate(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         total = self.combine(nested, axis, keepdims)
         if self.op == "mean":
@@ -150,6 +156,7 @@ class First(State):
     They are combined on the host, which can look up by an index.
     """
 
+    @task
     def chunk(
         self, x: Any, *, axis: tuple[int, ...], shape: tuple[int, ...], block_info: Any = None
     ) -> dict[str, Any] | None:
@@ -169,8 +176,9 @@ class First(State):
             index = index + begins[axis[0]]
         return {"values": arrays.asnumpy(values), "index": index, "device": getattr(x, "device", None)}
 
+    @task
     def combine(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> dict[str, Any] | None:
-        parts = [part for part in flattened(nested) if part is not None]
+        parts = [part for part in gathered(nested) if part is not None]
         if len(parts) < 2:
             return parts[0] if parts else None
         if self.flat:  # equal elements: the first one in C order, whatever the order of the chunks
@@ -183,6 +191,7 @@ class First(State):
             "index": np.take_along_axis(indices, chosen, 0)[0],
         }
 
+    @task
     def aggregate(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         total = self.combine(nested, axis, keepdims)
         index = total["index"]

@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 
 from smemkit import ops
-from smemkit.dask.chunks import check_operand, in_kind, kind_of, meta_of, operand
+from smemkit.dask.chunks import check_operand, in_kind, kind_of, meta_of, operand, task
 
 __all__ = ["transpose"]
 
@@ -68,5 +68,6 @@ def transpose(
     )
 
 
+@task
 def _transposed(x: Any, *, kind: str, options: dict[str, Any]) -> Any:
     return in_kind(ops.transpose(operand(x), **options), kind)

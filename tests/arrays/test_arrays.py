@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import doctest
+import itertools
 import operator
 import os
 import pickle
@@ -172,6 +173,42 @@ def test_to_another_device_and_back(device):
     there = on("cpu", x).to(device)
     assert there.device == device
     assert_array_equal(there.to("cpu").numpy(), x, strict=True)
+
+
+@pytest.mark.gpu
+def test_copies_between_devices():
+    pairs = list(itertools.permutations(smemkit.devices(), 2))
+    if not pairs:
+        pytest.skip("one device")
+    for (here, there), dtype, shape in itertools.product(pairs, ("bool", "int64", "bfloat16", "c16"), SHAPES):
+        x = integers(shape, dtype)
+        source = on(here, x)
+        for array, expected in ((source, x), (source.T, x.T), (source.any(), np.asarray(x.astype("c16").any()))):
+            copied = array.to(there)
+            assert copied.device == there
+            assert_array_equal(copied.numpy(), expected, strict=True)
+        wide = smemkit.asarray(source, dtype="complex128", device=there)
+        assert_array_equal(wide.numpy(), x.astype("complex128"), strict=True)
+        with pytest.raises(ValueError, match="copy: False is impossible"):
+            smemkit.asarray(source, device=there, copy=False)
+
+
+@pytest.mark.gpu
+def test_a_copy_to_another_gpu_comes_after_earlier_work_and_before_later():
+    gpus = smemkit.devices()[:-1]
+    if len(gpus) < 2:
+        pytest.skip("fewer than two GPUs")
+    n = 4096
+    for here, there in itertools.permutations(gpus, 2):
+        with smemkit.Stream(device=here), smemkit.Stream(device=there):
+            x, out = smemkit.ones((n, n), device=here), smemkit.empty((n, n), device=here)
+            for factor in range(4):
+                smemkit.matmul(x, x, out=out)  # takes longer than the copy
+                copied = out.to(there)
+                out.fill(factor)  # must not reach the copy
+                assert_array_equal(copied.numpy(), np.full((n, n), n, np.float32))
+            moved = [smemkit.matmul(x, x).to(there) for _ in range(8)]  # whose sources are released at once
+            assert all((each == n).all().item() for each in moved)
 
 
 @pytest.mark.parametrize(("value", "kind"), [(np.float32(2.5), float), (np.int32(7), int)])

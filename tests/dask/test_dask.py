@@ -335,6 +335,28 @@ def test_a_library_without_dask_says_what_to_install():
     assert run_python("-c", "import smemkit; print(smemkit.dask.sum.__name__)").stdout == "sum\n"
 
 
+@pytest.mark.gpu
+def test_chunks_on_several_devices_are_combined_on_the_first():
+    devices = smemkit.devices()
+    if len(devices) < 2:
+        pytest.skip("one device")
+    x = np.random.default_rng(5).integers(-1, 2, (60, 80)).astype("f4")
+    meta = smemkit.empty((0, 0), "f4", device="cpu")
+
+    def spread(chunk, block_info=None):
+        row, column = block_info[0]["chunk-location"]
+        return smemkit.asarray(chunk, device=devices[(row + column) % len(devices)])
+
+    a = da.from_array(x, chunks=20).map_blocks(spread, dtype=x.dtype, meta=meta)
+    product = chunked.matmul(a, a.T)
+    np.testing.assert_array_equal(compute(product, "smemkit"), x @ x.T)
+    for name in REDUCTIONS:
+        for axis in (None, 0, 1) if not name.startswith("arg") else (0, 1):
+            result = compute(getattr(chunked, name)(a, axis), "smemkit")
+            expected = np.asarray(getattr(np, name)(x.astype("f8"), axis), "f8")
+            np.testing.assert_allclose(result.astype("f8"), expected, rtol=1e-6)
+
+
 def test_states_of_tasks_are_pickled():
     from smemkit.dask.states import STATES
 
@@ -349,11 +371,12 @@ def test_the_guide_runs():
         .replace("(4000, 3000), chunks=1000", "(40, 30), chunks=10")
     )
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     namespace = {"__name__": "guide"}  # without the cluster
     for block in blocks:
         exec(compile(block, "dask.md", "exec"), namespace)
     assert namespace["total"].shape == (40,)
+    assert namespace["gram"].compute().shape == (40, 40)
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------

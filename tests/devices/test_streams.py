@@ -73,7 +73,21 @@ def test_the_default_device(device):
         assert smemkit.Event().device == device
 
 
-@pytest.mark.parametrize("name", ["device", "handle", "done", "other"])
+def test_calls_on_a_blocking_stream_return_when_their_work_is_done(device):
+    assert not smemkit.Stream(device=device).blocking
+    stream = smemkit.Stream(device=device, blocking=True)
+    assert stream.blocking
+    x = smemkit.ones((512, 512), device=device)
+    with stream:
+        for call in (lambda: x @ x, lambda: x.sum(0), lambda: x + x, lambda: x.T.copy(), lambda: x.copy()):
+            result = call()
+            assert stream.done
+    np.testing.assert_array_equal(result.numpy(), np.ones((512, 512)))
+    with pytest.raises(ZeroDivisionError), stream:
+        _ = 1 / 0
+
+
+@pytest.mark.parametrize("name", ["device", "handle", "done", "blocking", "other"])
 def test_a_stream_does_not_change(stream, name):
     with pytest.raises((AttributeError, TypeError)):
         setattr(stream, name, 1)

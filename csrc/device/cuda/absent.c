@@ -42,6 +42,17 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     return false;
 }
 
+bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool blocking,
+                       struct failure *failure)
+{
+    (void)to;
+    (void)from;
+    (void)bytes;
+    (void)blocking;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
 bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **graph,
                         struct failure *failure)
 {
