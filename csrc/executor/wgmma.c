@@ -91,19 +91,23 @@ static void check_alive(struct worker *w, const struct wgmma *item)
 {
     const unsigned count = item->form.registers;
     char what[MESSAGE_BYTES];
+    bool alive = true;
 
-    for (unsigned i = 0; i < GROUP_THREADS * count; i++) {
-        const char *at = item->d[i], *stack = stack_of(w, item->first + i / count);
+    for (unsigned thread = 0; thread < GROUP_THREADS; thread++) {
+        const uintptr_t below = (uintptr_t)stack_of(w, item->first + thread) - STACK_BYTES;
+        void *const *registers = &item->d[thread * count];
 
-        if (!at || at >= stack || at < stack - STACK_BYTES)
-            continue;
-        snprintf(what, sizeof what,
-                 "the function that has the accumulators of the wgmma.mma_async at %.200s:%d has returned before "
-                 "a wait "
-                 "for it",
-                 item->file, item->line);
-        worker_fail(w, KIND_RACE, what, item->file, item->line);
+        for (unsigned r = 0; r < count; r += item->array[thread] ? count - 1 : 1) /* of an array both ends */
+            alive &= (uintptr_t)registers[r] - below >= STACK_BYTES;              /* also if it is NULL */
     }
+    if (alive)
+        return;
+    snprintf(
+        what, sizeof what,
+        "the function that has the accumulators of the wgmma.mma_async at %.200s:%d has returned before a wait "
+        "for it",
+        item->file, item->line);
+    worker_fail(w, KIND_RACE, what, item->file, item->line);
 }
 
 /* Executes the multiplications of a warpgroup, up to a given one. */
@@ -163,6 +167,20 @@ static void check_descriptor(struct worker *w, const struct wgmma *item, bool is
     refuse(w, KIND_OUT_OF_BOUNDS, item, why);
 }
 
+/* Returns whether they are neighbours in memory. */
+static bool copy_registers(void *const *from, unsigned count, void **to)
+{
+    const char *first = from[0];
+    bool neighbours = true;
+
+#pragma GCC unroll 4
+    for (unsigned r = 0; r < count; r++) {
+        neighbours &= from[r] == first + 4 * r;
+        to[r] = from[r];
+    }
+    return neighbours;
+}
+
 /* Records the registers of all lanes. Those of lanes that a fault has terminated are NULL. */
 static bool note_registers(struct wgmma *item, struct smemkit_wgmma *const calls[GROUP_THREADS])
 {
@@ -178,7 +196,7 @@ static bool note_registers(struct wgmma *item, struct smemkit_wgmma *const calls
     for (unsigned i = 0; i < GROUP_THREADS; i++) {
         if (!calls[i])
             continue;
-        memcpy(&item->d[(size_t)i * count], calls[i]->d, count * sizeof *item->d);
+        item->array[i] = copy_registers(calls[i]->d, count, &item->d[(size_t)i * count]);
         for (unsigned r = 0; item->form.a && r < WGMMA_A_REGISTERS; r++) {
             item->a[i * WGMMA_A_REGISTERS + r] = calls[i]->a[r];
             item->a_at[i * WGMMA_A_REGISTERS + r] = calls[i]->a_at[r];
@@ -422,6 +440,7 @@ void wgmma_exit(struct worker *w)
             continue;
         report_unfinished(w, item);
         memset(&item->d[lane * item->form.registers], 0, item->form.registers * sizeof *item->d);
+        item->array[lane] = false;
         if (item->a_at)
             memset(&item->a_at[lane * WGMMA_A_REGISTERS], 0, WGMMA_A_REGISTERS * sizeof *item->a_at);
         if (w->warp_exited[me / LANES] == ~(UINT32_C(1) << me % LANES))

@@ -24,6 +24,7 @@ struct wgmma {
     bool moved;                   /* its accumulators are written */
     uint32_t epoch;               /* the observer's number */
     void **d;                     /* (GROUP_THREADS, form.registers): addresses of the accumulators; NULL: none */
+    bool array[GROUP_THREADS];    /* those of the thread are neighbours in memory, as in an array */
     void **a_at;                  /* (GROUP_THREADS, 4): of the registers of a, if it is in registers */
     uint32_t *a;                  /* (GROUP_THREADS, 4): their contents at the issue */
 };

@@ -128,9 +128,11 @@ typedef struct {
     four_t four[2];
 } eight_t; /* eight columns of b or d */
 
+enum { VECTOR_BYTES = sizeof(four_t) }; /* which code for AVX aligns, and other code may not */
+
 struct operands {
-    double a[WGMMA_M][MAX_K];
-    eight_t b[WGMMA_MAX_N / 8][MAX_K];
+    _Alignas(VECTOR_BYTES) double a[WGMMA_M][MAX_K];
+    _Alignas(VECTOR_BYTES) eight_t b[WGMMA_MAX_N / 8][MAX_K];
 };
 
 static void read_a(const struct worker *w, const struct wgmma *item, uint32_t (*rows)[WGMMA_BYTES / 4])
@@ -166,16 +168,25 @@ static NOINLINE void read_operands(const struct worker *w, const struct wgmma *i
     }
 }
 
+/* Four rows at a time, for which b is loaded once. */
 INLINE void multiply_columns(const struct operands *of, unsigned block, unsigned k, eight_t *sum)
 {
-    for (unsigned i = 0; i < WGMMA_M; i++) {
-        four_t left = sum[i].four[0], right = sum[i].four[1];
+    enum { ROWS = 4 };
 
+    for (unsigned first = 0; first < WGMMA_M; first += ROWS) {
+        eight_t rows[ROWS];
+
+        memcpy(rows, &sum[first], sizeof rows);
         for (unsigned p = 0; p < k; p++) {
-            left += of->a[i][p] * of->b[block][p].four[0];
-            right += of->a[i][p] * of->b[block][p].four[1];
+            const eight_t b = of->b[block][p];
+
+#pragma GCC unroll 4
+            for (unsigned i = 0; i < ROWS; i++) {
+                rows[i].four[0] += of->a[first + i][p] * b.four[0];
+                rows[i].four[1] += of->a[first + i][p] * b.four[1];
+            }
         }
-        sum[i] = (eight_t){{left, right}};
+        memcpy(&sum[first], rows, sizeof rows);
     }
 }
 
@@ -205,63 +216,125 @@ static void multiply(const struct operands *of, unsigned block, unsigned k, eigh
 
 /* ---- accumulators ---- */
 
-/* The registers of d that have columns [8 block, 8 block + 8): calls for each of them with its row, and its first
- * column among these. */
-#define EACH_REGISTER(item, block, statement)                                               \
-    for (unsigned thread = 0; thread < GROUP_THREADS; thread++) {                           \
-        const unsigned each = (item)->form.d_type == SMEMKIT_F16 ? 2 : 4;                   \
-                                                                                            \
-        for (unsigned i = 0; i < each; i++) {                                               \
-            const unsigned h = each == 2 ? i : i / 2;                                       \
-            const unsigned row = thread / LANES * 16 + thread % LANES / 4 + 8 * h;          \
-            const unsigned column = 2 * (thread % 4) + (each == 2 ? 0 : i % 2);             \
-            uint32_t *at = (item)->d[thread * (item)->form.registers + each * (block) + i]; \
-                                                                                            \
-            if (at)                                                                         \
-                statement;                                                                  \
-        }                                                                                   \
-    }
+typedef double row_t[8]; /* of eight columns of d */
 
-/* A register of an accumulator as numbers, and back; of integers the sum of products is added. */
-static void read_register(const struct smemkit_wgmma *form, const uint32_t *at, double *to)
+/* Reads the registers of d that have columns [8 block, 8 block + 8), of one type, as numbers. Registers of threads
+ * that have exited do not exist. */
+INLINE void read_as(const struct wgmma *item, unsigned block, enum smemkit_element type, row_t *sum)
 {
-    const uint32_t word = form->scale_d ? *at : 0;
+    const unsigned count = item->form.registers, each = type == SMEMKIT_F16 ? 2 : 4;
+    uint32_t *const *at = (uint32_t *const *)&item->d[each * block];
 
-    if (form->d_type == SMEMKIT_F16) {
-        to[0] = float16_to_float((uint16_t)word);
-        to[1] = float16_to_float((uint16_t)(word >> 16));
-    } else {
-        to[0] = form->d_type == SMEMKIT_F32 ? (double)float_of_bits(word) : (double)(int32_t)word;
+    for (unsigned thread = 0; thread < GROUP_THREADS; thread++, at += count) {
+        row_t *rows = &sum[thread / LANES * 16 + thread % LANES / 4];
+        double *upper = &rows[0][2 * (thread % 4)], *lower = &rows[8][2 * (thread % 4)];
+        float four[4];
+
+        if (type == SMEMKIT_F32 && item->array[thread]) {
+            memcpy(four, at[0], sizeof four);
+            upper[0] = four[0];
+            upper[1] = four[1];
+            lower[0] = four[2];
+            lower[1] = four[3];
+            continue;
+        }
+        for (unsigned i = 0; i < each; i++) {
+            double *half = i < each / 2 ? upper : lower;
+
+            if (!at[i])
+                continue;
+            if (type == SMEMKIT_F16) {
+                half[0] = float16_to_float((uint16_t)*at[i]);
+                half[1] = float16_to_float((uint16_t)(*at[i] >> 16));
+            } else {
+                half[i % 2] = type == SMEMKIT_F32 ? (double)float_of_bits(*at[i]) : (double)(int32_t)*at[i];
+            }
+        }
     }
 }
 
-static void write_register(const struct smemkit_wgmma *form, const double *from, uint32_t *at)
+static uint32_t float32_register(double value)
 {
-    if (form->d_type == SMEMKIT_F16) {
-        *at = float16_from_float(round_to_odd(from[0])) | (uint32_t)float16_from_float(round_to_odd(from[1]))
-                                                              << 16;
-    } else if (form->d_type == SMEMKIT_F32) {
-        *at = from[0] == from[0] ? bits_of_float((float)from[0]) : 0x7fffffff; /* CUDA's NaN */
-    } else {
-        const int64_t sum = (int64_t)from[0];
-        const int64_t most = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+    return value == value ? bits_of_float((float)value) : 0x7fffffff; /* CUDA's NaN */
+}
 
-        *at = (uint32_t)(form->saturate ? most : sum);
+static uint32_t float16_register(const double *two)
+{
+    return float16_from_float(round_to_odd(two[0])) | (uint32_t)float16_from_float(round_to_odd(two[1])) << 16;
+}
+
+static uint32_t integer_register(double value, bool saturate)
+{
+    const int64_t sum = (int64_t)value, most = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+
+    return (uint32_t)(saturate ? most : sum);
+}
+
+/* The reverse */
+INLINE void write_as(const struct wgmma *item, unsigned block, enum smemkit_element type, bool saturate,
+                     const row_t *sum)
+{
+    const unsigned count = item->form.registers, each = type == SMEMKIT_F16 ? 2 : 4;
+    uint32_t *const *at = (uint32_t *const *)&item->d[each * block];
+
+    for (unsigned thread = 0; thread < GROUP_THREADS; thread++, at += count) {
+        const row_t *rows = &sum[thread / LANES * 16 + thread % LANES / 4];
+        const double *upper = &rows[0][2 * (thread % 4)], *lower = &rows[8][2 * (thread % 4)];
+
+        const double all = upper[0] + upper[1] + lower[0] + lower[1];
+
+        if (type == SMEMKIT_F32 && item->array[thread] && all == all) { /* no NaN */
+            const float four[] = {(float)upper[0], (float)upper[1], (float)lower[0], (float)lower[1]};
+
+            memcpy(at[0], four, sizeof four);
+            continue;
+        }
+        for (unsigned i = 0; i < each; i++) {
+            const double *half = i < each / 2 ? upper : lower;
+
+            if (at[i])
+                *at[i] = type == SMEMKIT_F16   ? float16_register(half)
+                         : type == SMEMKIT_F32 ? float32_register(half[i % 2])
+                                               : integer_register(half[i % 2], saturate);
+        }
     }
+}
+
+static void read_accumulators(const struct wgmma *item, unsigned block, row_t *sum)
+{
+    if (!item->form.scale_d)
+        memset(sum, 0, WGMMA_M * sizeof *sum);
+    else if (item->form.d_type == SMEMKIT_F32)
+        read_as(item, block, SMEMKIT_F32, sum);
+    else if (item->form.d_type == SMEMKIT_F16)
+        read_as(item, block, SMEMKIT_F16, sum);
+    else
+        read_as(item, block, SMEMKIT_S32, sum);
+}
+
+/* Of integers the sum of products is added. */
+static void write_accumulators(const struct wgmma *item, unsigned block, const row_t *sum)
+{
+    if (item->form.d_type == SMEMKIT_F32)
+        write_as(item, block, SMEMKIT_F32, false, sum);
+    else if (item->form.d_type == SMEMKIT_F16)
+        write_as(item, block, SMEMKIT_F16, false, sum);
+    else
+        write_as(item, block, SMEMKIT_S32, item->form.saturate, sum);
 }
 
 void wgmma_perform(struct worker *w, struct wgmma *item)
 {
     struct operands *of = w->wgmma_operands;
-    eight_t sum[WGMMA_M];
+    _Alignas(VECTOR_BYTES) eight_t sum[WGMMA_M];
 
-    if (!of && !(w->wgmma_operands = of = aligned_alloc(_Alignof(struct operands), sizeof *of)))
+    if (!of && !(w->wgmma_operands = of = aligned_alloc(VECTOR_BYTES, sizeof *of)))
         worker_fail(w, KIND_TRAP, "no memory for wgmma", __FILE__, __LINE__);
     read_operands(w, item, of);
     for (unsigned block = 0; block < (unsigned)item->form.n / 8; block++) {
-        EACH_REGISTER(item, block, read_register(&item->form, at, (double *)&sum[row] + column));
+        read_accumulators(item, block, (row_t *)sum);
         multiply(of, block, (unsigned)item->form.k, sum);
-        EACH_REGISTER(item, block, write_register(&item->form, (const double *)&sum[row] + column, at));
+        write_accumulators(item, block, (const row_t *)sum);
     }
     item->moved = true;
     note_change(w);

@@ -294,6 +294,14 @@ def test_partial_products_are_added_by_a_tree():
             assert len(needed) <= 4
 
 
+def test_small_partial_results_are_combined_by_sixteen():
+    def tasks(chunk, **keywords):
+        return len(chunked.sum(da.zeros(64 * chunk, chunks=chunk), device="cpu", **keywords).__dask_graph__())
+
+    assert tasks(32, split_every=4) - tasks(32) == (16 + 4 + 1) - (4 + 1)
+    assert tasks(8, split_every=4) == tasks(8)  # where they are not small
+
+
 def test_tasks_have_sensible_names():
     x = da.ones((4, 4), chunks=2)
     for op in REDUCTIONS:
