@@ -51,13 +51,13 @@ struct stream *thread_stream(const struct module_state *state, const struct devi
     return NULL;
 }
 
-bool stream_is_blocking(const struct module_state *state, const struct device *device)
+bool stream_is_synchronous(const struct module_state *state, struct device *device, device_stream handle)
 {
-    struct stream *stream = entered ? thread_stream(state, device) : NULL;
-    const bool blocking = stream && stream->blocking;
+    struct stream *stream = thread_stream(state, device);
+    const bool synchronous = stream && stream->synchronous && stream->handle == handle;
 
     Py_XDECREF(stream);
-    return blocking;
+    return synchronous && !device->type->is_capturing(device, handle);
 }
 
 PyObject *core_current_stream(PyObject *module, PyObject *name)
@@ -153,14 +153,14 @@ static bool create(const struct module_state *state, struct stream *stream)
 
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"source", "device", "blocking", NULL};
+    static char *names[] = {"source", "device", "synchronous", NULL};
     struct module_state *state = PyType_GetModuleState(type);
     PyObject *source = Py_None, *name = Py_None;
     struct device *device;
     struct stream *stream;
-    int blocking = false;
+    int synchronous = false;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$Op:Stream", names, &source, &name, &blocking))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$Op:Stream", names, &source, &name, &synchronous))
         return NULL;
     if (name != Py_None)
         device = device_named(state, name);
@@ -172,7 +172,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!stream)
         return NULL;
     stream->device = device;
-    stream->blocking = blocking;
+    stream->synchronous = synchronous;
     if (source == Py_None ? !create(state, stream) : !wrap(state, stream, source))
         Py_CLEAR(stream);
     return (PyObject *)stream;
@@ -303,10 +303,10 @@ static PyObject *stream_device(PyObject *self, void *unused)
     return PyUnicode_FromString(((struct stream *)self)->device->name);
 }
 
-static PyObject *stream_blocking(PyObject *self, void *unused)
+static PyObject *stream_synchronous(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(((struct stream *)self)->blocking);
+    return PyBool_FromLong(((struct stream *)self)->synchronous);
 }
 
 static PyObject *stream_repr(PyObject *self)
@@ -361,13 +361,13 @@ static PyGetSetDef stream_attributes[] = {
     {"device", stream_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
     {"handle", stream_handle, NULL,
      "CUDA's handle as an integer: 0 for the legacy default stream, and on the CPU device.", NULL},
-    {"blocking", stream_blocking, NULL, "Whether calls wait for their work while it is current.", NULL},
+    {"synchronous", stream_synchronous, NULL, "Whether operations wait for their work while it is current.", NULL},
     {"done", stream_done, NULL, "Whether all work on the stream is done.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const char stream_doc[] =
-    "Stream(source=None, *, device=None, blocking=False)\n--\n\n"
+    "Stream(source=None, *, device=None, synchronous=False)\n--\n\n"
     "A stream: its work is done in order, concurrently with other streams.\n\n"
     "It can be passed as ``stream=``. As a context manager it becomes this thread's current\n"
     "stream, which calls on its device use by default. Arrays that are used on several streams are\n"
@@ -376,15 +376,16 @@ static const char stream_doc[] =
     "Parameters\n"
     "----------\n"
     "source : optional\n"
-    "    None: a new, non-blocking stream. Or the stream of another library, which is kept\n"
+    "    None: a new stream. Or the stream of another library, which is kept\n"
     "    alive: an object with ``__cuda_stream__``, or a stream of CuPy, torch or Numba. Or CUDA's handle as an\n"
     "    integer, which the caller keeps valid: 0 and 1 are the legacy default stream, 2 the per-thread one.\n"
     "device : str, optional\n"
     "    \"cuda:0\", \"cpu\"; if None, the default device, for a source the default CUDA device.\n"
-    "blocking : bool, optional\n"
-    "    True: while it is the current stream, a call on the device returns when its work is done. Then the "
-    "streams\n"
-    "    that own the operands need not wait for the call: for threads that share GPUs.\n\n"
+    "synchronous : bool, optional\n"
+    "    True: while it is the current stream, operations and copies on it return when their work is done, "
+    "except\n"
+    "    `zeros`, kernels of `Kernel`, and what is captured into a graph. Later work on the streams that own the\n"
+    "    operands then need not wait for it. Threads that share a GPU wait less for each other that way.\n\n"
     "Raises\n"
     "------\n"
     "TypeError, ValueError\n"

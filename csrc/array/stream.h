@@ -25,7 +25,7 @@ struct stream {
     PyObject *source;        /* the wrapped object; NULL for a stream of our own */
     bool owns_handle;        /* the handle is destroyed with this object */
     bool keeps_handle_valid; /* the handle is valid as long as this object, and in every thread */
-    bool blocking;           /* calls wait for their work on it while it is current */
+    bool synchronous;        /* operations wait for their work on it while it is current */
 };
 
 extern PyType_Spec stream_spec, event_spec;
@@ -33,8 +33,8 @@ bool stream_is_entered(void); /* whether the thread may have a current stream */
 
 /* This thread's current stream for the device: a new reference, or NULL without an exception. */
 struct stream *thread_stream(const struct module_state *, const struct device *);
-/* Whether calls of this thread on the device wait for their work. */
-bool stream_is_blocking(const struct module_state *, const struct device *);
+/* Whether an operation of this thread on the device's stream waits for its work; never during capture. */
+bool stream_is_synchronous(const struct module_state *, struct device *, device_stream);
 PyObject *core_current_stream(PyObject *module, PyObject *name);
 PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count);
 

@@ -123,7 +123,7 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
 {
     if (call->out.size) {
         call->timing = current_scope()->timing;
-        call->blocking = stream_is_blocking(state, call->device);
+        call->synchronous = !current_scope()->recorder && stream_is_synchronous(state, call->device, call->stream);
         call->out_is_new = !out_given;
         call->overlapping = out_overlaps_operand(call);
         call_cancel_slow_partition(call);

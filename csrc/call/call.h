@@ -50,7 +50,7 @@ struct call {
 
     /* set by call_run */
     struct timing *timing;        /* of timed(), or NULL */
-    bool blocking;                /* it ends when its work is done */
+    bool synchronous;             /* it ends when its work is done */
     bool overlapping;             /* out overlaps an operand */
     bool out_is_new;              /* newly allocated, not yet written */
     PyArrayObject *bounce_buffer; /* host memory that is copied to out at the end, or NULL */

@@ -101,7 +101,7 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
         if (!check_no_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
             return call_fail(call);
         call->timing = current_scope()->timing;
-        call->blocking = stream_is_blocking(state, call->device);
+        call->synchronous = !current_scope()->recorder && stream_is_synchronous(state, call->device, call->stream);
         Py_BEGIN_ALLOW_THREADS
         run_copy(call);
         Py_END_ALLOW_THREADS

@@ -364,10 +364,10 @@ void order_owning_streams_after_call(struct call *call)
 {
     struct failure failure = {0};
 
-    if (!call->blocking && order_with_owning_streams(call, false))
+    if (!call->synchronous && order_with_owning_streams(call, false))
         return;
     (void)call->device->type->synchronize_stream(call->device, call->stream, &failure);
-    if (call->blocking && call->failure.kind == FAILURE_NONE)
+    if (call->synchronous && call->failure.kind == FAILURE_NONE)
         call->failure = failure;
 }
 

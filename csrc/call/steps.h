@@ -95,8 +95,8 @@ bool part_complete(struct part *part, device_event *before);
  * stream. */
 bool order_with_owning_streams(struct call *call, bool before);
 
-/* Orders the owning streams after the call. If that fails, waits for the call, because the memory may be released
- * next. */
+/* Orders the owning streams after the call; waits for the call instead if it is synchronous, or if that fails,
+ * because the memory may be released next. */
 void order_owning_streams_after_call(struct call *call);
 
 void call_execute(struct call *call, call_launcher launch, void *context);

@@ -151,8 +151,8 @@ struct device_span {
 };
 
 /* Copies between two CUDA devices, after the work that is now on both streams; work enqueued on either stream from
- * now on waits for the copy, or the host does, if it is `blocking`. Neither stream is captured. */
-bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool blocking,
+ * now on waits for the copy; with `wait` the host does instead. Neither stream is captured. */
+bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool wait,
                        struct failure *);
 
 /* The CUDA device whose memory a pointer is in. False with a failure without CUDA's code if there is none.

@@ -223,7 +223,7 @@ typedef double row_t[8]; /* of eight columns of d */
 INLINE void read_as(const struct wgmma *item, unsigned block, enum smemkit_element type, row_t *sum)
 {
     const unsigned count = item->form.registers, each = type == SMEMKIT_F16 ? 2 : 4;
-    uint32_t *const *at = (uint32_t *const *)&item->d[each * block];
+    void *const *at = &item->d[each * block];
 
     for (unsigned thread = 0; thread < GROUP_THREADS; thread++, at += count) {
         row_t *rows = &sum[thread / LANES * 16 + thread % LANES / 4];
@@ -240,14 +240,15 @@ INLINE void read_as(const struct wgmma *item, unsigned block, enum smemkit_eleme
         }
         for (unsigned i = 0; i < each; i++) {
             double *half = i < each / 2 ? upper : lower;
+            const uint32_t *own = at[i];
 
-            if (!at[i])
+            if (!own)
                 continue;
             if (type == SMEMKIT_F16) {
-                half[0] = float16_to_float((uint16_t)*at[i]);
-                half[1] = float16_to_float((uint16_t)(*at[i] >> 16));
+                half[0] = float16_to_float((uint16_t)*own);
+                half[1] = float16_to_float((uint16_t)(*own >> 16));
             } else {
-                half[i % 2] = type == SMEMKIT_F32 ? (double)float_of_bits(*at[i]) : (double)(int32_t)*at[i];
+                half[i % 2] = type == SMEMKIT_F32 ? (double)float_of_bits(*own) : (double)(int32_t)*own;
             }
         }
     }
@@ -270,12 +271,12 @@ static uint32_t integer_register(double value, bool saturate)
     return (uint32_t)(saturate ? most : sum);
 }
 
-/* The reverse */
+/* Writes what read_as reads. */
 INLINE void write_as(const struct wgmma *item, unsigned block, enum smemkit_element type, bool saturate,
                      const row_t *sum)
 {
     const unsigned count = item->form.registers, each = type == SMEMKIT_F16 ? 2 : 4;
-    uint32_t *const *at = (uint32_t *const *)&item->d[each * block];
+    void *const *at = &item->d[each * block];
 
     for (unsigned thread = 0; thread < GROUP_THREADS; thread++, at += count) {
         const row_t *rows = &sum[thread / LANES * 16 + thread % LANES / 4];
@@ -291,11 +292,12 @@ INLINE void write_as(const struct wgmma *item, unsigned block, enum smemkit_elem
         }
         for (unsigned i = 0; i < each; i++) {
             const double *half = i < each / 2 ? upper : lower;
+            uint32_t *own = at[i];
 
-            if (at[i])
-                *at[i] = type == SMEMKIT_F16   ? float16_register(half)
-                         : type == SMEMKIT_F32 ? float32_register(half[i % 2])
-                                               : integer_register(half[i % 2], saturate);
+            if (own)
+                *own = type == SMEMKIT_F16   ? float16_register(half)
+                       : type == SMEMKIT_F32 ? float32_register(half[i % 2])
+                                             : integer_register(half[i % 2], saturate);
         }
     }
 }

@@ -83,16 +83,17 @@ static PyObject *copy_between(const struct module_state *state, struct array *fr
     struct array *to = NULL;
     bool ok = false;
 
-    if (refuse_capture(state, from->device, from->owning_stream, "no array can be copied to another device") &&
-        read_stream_and_owner(state, Py_None, device, &stream, &owner))
+    if (read_stream_and_owner(state, Py_None, device, &stream, &owner) &&
+        refuse_capture(state, device, stream, "no array can be copied to another device") &&
+        refuse_capture(state, from->device, from->owning_stream, "no array can be copied to another device"))
         to = array_new(state, device, stream, owner, from->descr, from->ndim, array_shape(from));
     if (to) {
-        const bool blocking = stream_is_blocking(state, device);
+        const bool wait = stream_is_synchronous(state, device, stream);
 
         Py_BEGIN_ALLOW_THREADS
         ok = cuda_copy_between(&(struct device_span){device, to->data, to->owning_stream},
                                &(struct device_span){from->device, from->data, from->owning_stream}, from->bytes,
-                               blocking, &failure);
+                               wait, &failure);
         Py_END_ALLOW_THREADS
         if (!ok) {
             raise_failure(state, &failure);
@@ -103,18 +104,27 @@ static PyObject *copy_between(const struct module_state *state, struct array *fr
     return (PyObject *)to;
 }
 
-/* A copy of an array on another device. A single number that the host reads directly goes through the host. */
-static PyObject *copy_to(const struct module_state *state, struct array *array, struct device *device)
+/* Whether it can be copied there from GPU to GPU; a single number that the host reads directly cannot. */
+static bool is_between_gpus(const struct array *array, const struct device *device)
 {
-    const bool between_gpus = !device_is_host(device) && !device_is_host(array->device);
-    PyObject *source, *result = NULL;
+    return !device_is_host(device) && !device_is_host(array->device) && array->result == NO_RESULT_SLOT;
+}
 
-    if (!between_gpus || array->result != NO_RESULT_SLOT) {
+/* A copy of an array on another device, of a dtype or, if that is 0, its own. */
+static PyObject *copy_to(const struct module_state *state, struct array *array, struct device *device,
+                         enum dtype dtype, int type_num)
+{
+    const bool is_its_type = !dtype || (dtype == array->dtype && type_num == array->descr->type_num);
+    PyObject *source, *result;
+
+    if (!is_between_gpus(array, device)) {
         source = array_numpy((PyObject *)array, NULL);
-        result = source ? array_from(state, device, source, 0, 0) : NULL;
-    } else {
-        source = array_is_contiguous(array) ? Py_NewRef((PyObject *)array) : array_copy((PyObject *)array, NULL);
+        result = source ? array_from(state, device, source, dtype, type_num) : NULL;
+    } else if (!is_its_type || !array_is_contiguous(array)) {
+        source = array_from(state, array->device, (PyObject *)array, dtype, type_num);
         result = source ? copy_between(state, (struct array *)source, device) : NULL;
+    } else {
+        return copy_between(state, array, device);
     }
     Py_XDECREF(source);
     return result;
@@ -128,7 +138,7 @@ PyObject *array_to(PyObject *self, PyObject *name)
 
     if (!device)
         return NULL;
-    return device == array->device ? Py_NewRef(self) : copy_to(state, array, device);
+    return device == array->device ? Py_NewRef(self) : copy_to(state, array, device, 0, 0);
 }
 
 PyObject *array_to_device(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -157,8 +167,6 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
 static PyObject *convert_to_array(const struct module_state *state, PyObject *object, struct array *array,
                                   struct device *device, enum dtype dtype, int type_num, PyObject *copy)
 {
-    PyObject *source, *result;
-
     const bool is_its_type = array && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num));
 
     if (is_its_type && array->device == device && copy != Py_True)
@@ -168,15 +176,9 @@ static PyObject *convert_to_array(const struct module_state *state, PyObject *ob
                         "copy: False is impossible here, the elements must be moved or converted");
         return NULL;
     }
-    if (array && array->device != device)
-        source = copy_to(state, array, device);
-    else
-        source = Py_NewRef(array ? (PyObject *)array : object);
-    if (is_its_type && array->device != device)
-        return source;
-    result = source ? array_from(state, device, source, dtype, type_num) : NULL;
-    Py_XDECREF(source);
-    return result;
+    return array && array->device != device
+               ? copy_to(state, array, device, dtype, type_num)
+               : array_from(state, device, array ? (PyObject *)array : object, dtype, type_num);
 }
 
 PyObject *as_array(const struct module_state *state, PyObject *object, PyObject *dtype_object,

@@ -45,7 +45,7 @@ def _stream(device: str) -> Stream:
     """This thread's stream of a GPU."""
     streams = _of_thread.__dict__
     if device not in streams:
-        streams[device] = Stream(device=device, blocking=True)
+        streams[device] = Stream(device=device, synchronous=True)
     return streams[device]
 
 
@@ -59,8 +59,11 @@ def _gpus(x: Any) -> set[str]:
 
 
 def task(function: Callable) -> Callable:
-    """Makes a function a task of Dask: it ends when the work on its chunks is done, so that Dask knows what can
-    start and what memory is in use, and it does not wait for other threads' tasks on the same GPUs."""
+    """Makes a function a task of Dask, of positional arguments that are chunks or partial results.
+
+    It ends when its work on GPUs is done, so that Dask knows what can start and what memory is in use. Each thread
+    has streams of its own: a task waits for work on its chunks, and later tasks do not wait for it.
+    """
 
     @functools.wraps(function)
     def run(*args: Any, **keywords: Any) -> Any:

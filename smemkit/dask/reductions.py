@@ -60,8 +60,8 @@ def reduce(
     axis : int or tuple of int, optional
     dtype, keepdims, initial, ddof, kernel, block_size : optional
     split_every : int, optional
-        The most partial results that one task combines. The default is 16 if partial results are that much smaller
-        than chunks, else Dask's, which is 4.
+        The most partial results that one task combines. The default is 16 if so many take no more than a chunk's
+        bytes, else Dask's, which is 4.
     device : str, optional
         The device for NumPy chunks; each worker's default device if None.
 
@@ -118,10 +118,10 @@ def reduce(
 
 
 def _usual_split(x: da.Array, axes: tuple[int, ...]) -> int | None:
-    """`split_every` if it is not given: fewer tasks, as long as a task holds no more than a chunk's bytes."""
-    many = 16
+    """`split_every` if it is not given: fewer tasks, while partial results take no more than a chunk's bytes."""
+    many, result_bytes = 16, 32  # at most: two complex128, of a variance
     reduced = math.prod(x.shape[a] / x.numblocks[a] for a in axes)  # elements of a chunk for each partial result
-    return many if reduced >= many else None
+    return many if reduced * x.dtype.itemsize >= many * result_bytes else None
 
 
 def _result_dtype(x: da.Array, op: str, axis: Axis, options: dict[str, Any]) -> np.dtype:

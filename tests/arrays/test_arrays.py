@@ -207,8 +207,12 @@ def test_a_copy_to_another_gpu_comes_after_earlier_work_and_before_later():
                 copied = out.to(there)
                 out.fill(factor)  # must not reach the copy
                 assert_array_equal(copied.numpy(), np.full((n, n), n, np.float32))
-            moved = [smemkit.matmul(x, x).to(there) for _ in range(8)]  # whose sources are released at once
-            assert all((each == n).all().item() for each in moved)
+            moved = [(x * i).to(there) for i in range(8)]  # whose sources are released at once
+            assert all((each == i).all().item() for i, each in enumerate(moved))
+        with smemkit.Stream(device=there, synchronous=True) as stream:
+            copied = x.to(there)
+            assert stream.done
+            assert (copied == 1).all().item()
 
 
 @pytest.mark.parametrize(("value", "kind"), [(np.float32(2.5), float), (np.int32(7), int)])

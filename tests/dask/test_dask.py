@@ -20,6 +20,7 @@ from dask.sizeof import sizeof
 
 import smemkit
 import smemkit.dask as chunked
+from smemkit import _core
 
 REDUCTIONS = [name for name in chunked.__all__ if name not in ("matmul", "reduce", "transpose")]
 ROUNDINGS = {"float16": 2**-10, "float32": 2**-22, "complex64": 2**-21}  # relative
@@ -298,8 +299,8 @@ def test_small_partial_results_are_combined_by_sixteen():
     def tasks(chunk, **keywords):
         return len(chunked.sum(da.zeros(64 * chunk, chunks=chunk), device="cpu", **keywords).__dask_graph__())
 
-    assert tasks(32, split_every=4) - tasks(32) == (16 + 4 + 1) - (4 + 1)
-    assert tasks(8, split_every=4) == tasks(8)  # where they are not small
+    assert tasks(64, split_every=4) - tasks(64) == (16 + 4 + 1) - (4 + 1)
+    assert tasks(32, split_every=4) == tasks(32)  # where they are not small
 
 
 def test_tasks_have_sensible_names():
@@ -344,6 +345,23 @@ def test_a_library_without_dask_says_what_to_install():
 
 
 @pytest.mark.gpu
+def test_a_task_waits_for_its_work_on_a_stream_of_its_thread(monkeypatch):
+    streams = []
+
+    def matmul(a, *rest, **options):
+        streams.append(_core.current_stream(a.device))
+        return real(a, *rest, **options)
+
+    real = smemkit.ops.matmul
+    monkeypatch.setattr(smemkit.ops, "matmul", matmul)
+    a = as_chunks(np.ones((4, 4), "f4"), 2, "smemkit", "cuda:0")
+    compute(chunked.matmul(a, a), "smemkit")
+    assert len(streams) > 8
+    assert {(stream.device, stream.synchronous) for stream in streams if stream} == {("cuda:0", True)}
+    assert len({stream.handle for stream in streams if stream}) <= 2
+
+
+@pytest.mark.gpu
 def test_chunks_on_several_devices_are_combined_on_the_first():
     devices = smemkit.devices()
     if len(devices) < 2:
@@ -358,6 +376,7 @@ def test_chunks_on_several_devices_are_combined_on_the_first():
     a = da.from_array(x, chunks=20).map_blocks(spread, dtype=x.dtype, meta=meta)
     product = chunked.matmul(a, a.T)
     np.testing.assert_array_equal(compute(product, "smemkit"), x @ x.T)
+    assert product.blocks[1, 0].compute().device == devices[1]
     for name in REDUCTIONS:
         for axis in (None, 0, 1) if not name.startswith("arg") else (0, 1):
             result = compute(getattr(chunked, name)(a, axis), "smemkit")

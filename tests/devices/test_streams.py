@@ -73,21 +73,40 @@ def test_the_default_device(device):
         assert smemkit.Event().device == device
 
 
-def test_calls_on_a_blocking_stream_return_when_their_work_is_done(device):
-    assert not smemkit.Stream(device=device).blocking
-    stream = smemkit.Stream(device=device, blocking=True)
-    assert stream.blocking
-    x = smemkit.ones((512, 512), device=device)
-    with stream:
-        for call in (lambda: x @ x, lambda: x.sum(0), lambda: x + x, lambda: x.T.copy(), lambda: x.copy()):
+def test_operations_on_a_synchronous_stream_return_when_their_work_is_done(device):
+    n = 512 if device == "cpu" else 8192
+    asynchronous, stream = (smemkit.Stream(device=device, synchronous=wait) for wait in (False, True))
+    assert (asynchronous.synchronous, stream.synchronous) == (False, True)
+    x = smemkit.ones((n, n), device=device)
+    for call in (lambda: x @ x, lambda: x.sum(0), lambda: x + x, lambda: x.T.copy(), lambda: x.copy()):
+        with stream:
             result = call()
             assert stream.done
-    np.testing.assert_array_equal(result.numpy(), np.ones((512, 512)))
-    with pytest.raises(ZeroDivisionError), stream:
-        _ = 1 / 0
+        with asynchronous:
+            call()
+            assert asynchronous.done == (device == "cpu")
+    assert (result == 1).all().item()
 
 
-@pytest.mark.parametrize("name", ["device", "handle", "done", "blocking", "other"])
+@on_gpu
+def test_the_owners_of_operands_do_not_wait_for_a_synchronous_stream(device):
+    x = smemkit.ones((8192, 8192), device=device)  # owned by the default stream
+    with smemkit.Stream(device=device, synchronous=True) as stream:
+        smemkit.matmul(x, x)
+        other = smemkit.Stream(device=device)
+        smemkit.matmul(x, x, stream=other)  # another stream than the current one: not waited for
+        assert (stream.done, other.done) == (True, False)
+        other.synchronize()
+
+
+@on_gpu
+def test_a_capture_on_a_synchronous_stream_is_not_waited_for(device):
+    x = smemkit.ones((64, 64), device=device)
+    with smemkit.Stream(device=device, synchronous=True):
+        assert smemkit.benchmark(smemkit.matmul, x, x, max_seconds=0.05).median > 0
+
+
+@pytest.mark.parametrize("name", ["device", "handle", "done", "synchronous", "other"])
 def test_a_stream_does_not_change(stream, name):
     with pytest.raises((AttributeError, TypeError)):
         setattr(stream, name, 1)

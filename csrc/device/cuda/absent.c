@@ -42,13 +42,13 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     return false;
 }
 
-bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool blocking,
+bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool wait,
                        struct failure *failure)
 {
     (void)to;
     (void)from;
     (void)bytes;
-    (void)blocking;
+    (void)wait;
     failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
     return false;
 }

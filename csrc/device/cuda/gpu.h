@@ -149,9 +149,6 @@ bool gpu_launch_by_graph(int device, const struct cudaKernelNodeParams *params, 
                          cudaError_t *);
 
 /* ---- memory.c ---- */
-
-/* The pool, created at first use; NULL with a failure. The device is current. */
-cudaMemPool_t gpu_memory_pool(struct device *, struct failure *);
 bool cuda_memory_stats(struct device *, struct memory_stats *, struct failure *);
 bool cuda_empty_cache(struct device *, struct failure *);
 

@@ -17,7 +17,8 @@ struct deferred {
     device_stream stream;
 };
 
-cudaMemPool_t gpu_memory_pool(struct device *device, struct failure *failure)
+/* The pool, created at first use. */
+static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
 {
     struct gpu *gpu = &gpus[device->ordinal];
     struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
@@ -39,7 +40,7 @@ cudaMemPool_t gpu_memory_pool(struct device *device, struct failure *failure)
 
 bool cuda_trim_memory_pool(struct device *device, struct failure *failure)
 {
-    cudaMemPool_t pool = gpu_memory_pool(device, failure);
+    cudaMemPool_t pool = find_pool(device, failure);
 
     return pool != NULL && CHECK(cudaDeviceSynchronize()) && CHECK(cudaMemPoolTrimTo(pool, 0));
 }
@@ -100,7 +101,7 @@ bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, vo
         return true;
     if (!gpu_make_current(device, &saved, failure))
         return false;
-    pool = gpu_memory_pool(device, failure);
+    pool = find_pool(device, failure);
     if (pool == NULL)
         goto done;
     ok = CHECK(cudaMallocFromPoolAsync(memory, bytes, pool, stream));
@@ -443,7 +444,7 @@ size_t cuda_available_bytes(struct device *device, size_t enough)
 
     if (!gpu_make_current(device, &saved, failure))
         return 0;
-    cudaMemPool_t pool = gpu_memory_pool(device, failure);
+    cudaMemPool_t pool = find_pool(device, failure);
     if (pool == NULL || !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
         !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used)))
         reserved = used = 0;
@@ -464,7 +465,7 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
 
     if (!gpu_make_current(device, &saved, failure))
         return false;
-    cudaMemPool_t pool = gpu_memory_pool(device, failure);
+    cudaMemPool_t pool = find_pool(device, failure);
     bool ok = pool != NULL;
     for (int i = 0; ok && i < 3; i++) {
         ok = CHECK(cudaMemPoolGetAttribute(pool, attributes[i], &value));
