@@ -1,9 +1,9 @@
 /* Copies between the memories of two CUDA devices.
  *
- * The driver takes them through a buffer of its own, at 37 GB/s between two H100 with NVLink. With access to the
- * memory pool (cudaMemPoolSetAccess) it is 387 GB/s, but then work of other threads on the pool fails now and then
- * with "unspecified launch failure" (CUDA 13.0). CUDA.jl has given access up as well: there copies have written
- * nothing, in silence (its pull request 3112).
+ * The driver takes them through a buffer of its own: 37 GB/s between two H100 with NVLink, from memory outside the
+ * pool. With access to the pool (cudaMemPoolSetAccess) it is 387 GB/s, but if access is given while other threads
+ * use the pool, their work fails with "unspecified launch failure" (CUDA 13.0). CUDA.jl has given access up, too:
+ * copies have written nothing there, in silence (its pull request 3112).
  */
 #include "gpu.h"
 
