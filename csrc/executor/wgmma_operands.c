@@ -281,7 +281,6 @@ INLINE void write_as(const struct wgmma *item, unsigned block, enum smemkit_elem
     for (unsigned thread = 0; thread < GROUP_THREADS; thread++, at += count) {
         const row_t *rows = &sum[thread / LANES * 16 + thread % LANES / 4];
         const double *upper = &rows[0][2 * (thread % 4)], *lower = &rows[8][2 * (thread % 4)];
-
         const double all = upper[0] + upper[1] + lower[0] + lower[1];
 
         if (type == SMEMKIT_F32 && item->array[thread] && all == all) { /* no NaN */
@@ -314,7 +313,6 @@ static void read_accumulators(const struct wgmma *item, unsigned block, row_t *s
         read_as(item, block, SMEMKIT_S32, sum);
 }
 
-/* Of integers the sum of products is added. */
 static void write_accumulators(const struct wgmma *item, unsigned block, const row_t *sum)
 {
     if (item->form.d_type == SMEMKIT_F32)

@@ -58,6 +58,12 @@ PyObject *array_deepcopy(PyObject *self, PyObject *memo)
     return array_copy(self, NULL);
 }
 
+/* Whether it has a dtype; 0 is its own, whichever that is. */
+static bool has_type(const struct array *array, enum dtype dtype, int type_num)
+{
+    return !dtype || (dtype == array->dtype && type_num == array->descr->type_num);
+}
+
 PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"dtype", "copy", NULL};
@@ -69,7 +75,7 @@ PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &requested_dtype, &copy) ||
         !read_dtype(requested_dtype, EVERY, &dtype, &type_num))
         return NULL;
-    if (!copy && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num)))
+    if (!copy && has_type(array, dtype, type_num))
         return Py_NewRef(self);
     return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, type_num);
 }
@@ -114,13 +120,12 @@ static bool is_between_gpus(const struct array *array, const struct device *devi
 static PyObject *copy_to(const struct module_state *state, struct array *array, struct device *device,
                          enum dtype dtype, int type_num)
 {
-    const bool is_its_type = !dtype || (dtype == array->dtype && type_num == array->descr->type_num);
     PyObject *source, *result;
 
     if (!is_between_gpus(array, device)) {
         source = array_numpy((PyObject *)array, NULL);
         result = source ? array_from(state, device, source, dtype, type_num) : NULL;
-    } else if (!is_its_type || !array_is_contiguous(array)) {
+    } else if (!has_type(array, dtype, type_num) || !array_is_contiguous(array)) {
         source = array_from(state, array->device, (PyObject *)array, dtype, type_num);
         result = source ? copy_between(state, (struct array *)source, device) : NULL;
     } else {
@@ -167,9 +172,7 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
 static PyObject *convert_to_array(const struct module_state *state, PyObject *object, struct array *array,
                                   struct device *device, enum dtype dtype, int type_num, PyObject *copy)
 {
-    const bool is_its_type = array && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num));
-
-    if (is_its_type && array->device == device && copy != Py_True)
+    if (array && has_type(array, dtype, type_num) && array->device == device && copy != Py_True)
         return Py_NewRef((PyObject *)array);
     if (copy == Py_False) {
         PyErr_SetString(PyExc_ValueError,
