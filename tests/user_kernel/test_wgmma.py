@@ -275,6 +275,7 @@ def test_infinities_nans_and_saturation():
     )
     with np.errstate(invalid="ignore"):
         assert_array_equal(out, fragments(x.astype(np.float64) @ y.astype(np.float64).T, np.float32))
+    assert set(out.view(np.uint32)[np.isnan(out)].tolist()) == {0x7FFFFFFF}  # CUDA's NaN
     big = np.full((64, 8), 2**31 - 10)
     for satfinite, most in ((False, None), (True, 2**31 - 1)):
         x, y = np.full((64, 32), 2, np.int8), np.full((8, 32), 3, np.int8)
@@ -579,3 +580,63 @@ def test_accumulators_in_flight_are_seen_by_what_the_dialect_reads(read):
     x, y = np.zeros(512, np.int32), np.zeros(64, np.int32)
     report = smemkit.check(kernel(source)[1, 128], x, y, np.zeros(512, np.float32))
     assert any("before its wgmma.wait_group" in fault.message for fault in report.faults), report
+
+
+ONES = """
+#include <cuda_fp16.h>
+#include <cstdint>
+
+__device__ __noinline__ void start(float (&d)[4], const __half *s)
+{
+    const uint64_t at = (__cvta_generic_to_shared(s) & 0x3FFFF) >> 4 | 1ull << 16 | 8ull << 32;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(at), "l"(at));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+__device__ __noinline__ void start_and_return(const __half *s)
+{
+    float d[4] = {};
+    start(d, s);
+}
+
+__device__ __noinline__ void far_down_the_stack(const __half *s)
+{
+    volatile char below[8192];
+    below[0] = 0;
+    start_and_return(s);
+    below[1] = 0;
+}
+
+__global__ void ones(float *out, int waiting, int returns)
+{
+    __shared__ alignas(128) __half s[4096];
+    float d[4] = {};
+    for (int i = threadIdx.x; i < 4096; i += 128)
+        s[i] = 1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (returns)
+        far_down_the_stack(s);
+    else
+        start(d, s);
+    if (threadIdx.x >= waiting)
+        return;
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    for (int r = 0; r < 4; r++)
+        out[threadIdx.x * 4 + r] = d[r];
+}
+"""
+
+
+def test_a_warp_that_has_exited_has_no_accumulators():
+    out = np.zeros((128, 4), np.float32)
+    kernel(ONES)[1, 128](out, 96, 0)
+    assert_array_equal(out[:96], 16)
+    assert_array_equal(out[96:], 0)
+
+
+def test_a_function_must_not_return_with_accumulators_in_use():
+    with pytest.raises(smemkit.Error, match="has returned before a wait for it"):
+        kernel(ONES)[1, 128](np.zeros((128, 4), np.float32), 128, 1)
