@@ -17,6 +17,26 @@ struct deferred {
     device_stream stream;
 };
 
+/* Lets the other GPUs read and write a new pool, so that copies between them take the link's full speed; without
+ * access they are as right, but slower (see peer.c). This takes no memory on the other GPUs. */
+static void share_pool(const struct device *device, cudaMemPool_t pool)
+{
+    struct cudaMemAccessDesc peers[MAX_GPUS];
+    int devices = 0, count = 0;
+
+    (void)cudaGetDeviceCount(&devices);
+    for (int peer = 0; peer < devices && count < MAX_GPUS; peer++) {
+        int reached = 0;
+
+        if (peer != device->ordinal && !cudaDeviceCanAccessPeer(&reached, peer, device->ordinal) && reached)
+            peers[count++] = (struct cudaMemAccessDesc){.location = {cudaMemLocationTypeDevice, peer},
+                                                        .flags = cudaMemAccessFlagsProtReadWrite};
+    }
+    if (count > 0)
+        (void)cudaMemPoolSetAccess(pool, peers, (size_t)count);
+    (void)cudaGetLastError(); /* none of it is needed */
+}
+
 /* The pool, created at first use. */
 static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
 {
@@ -30,6 +50,7 @@ static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
         return pool;
     if (!CHECK(cudaMemPoolCreate(&pool, &props)))
         return NULL;
+    share_pool(device, pool); /* before its first use: see peer.c */
     if (!CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) ||
         !atomic_compare_exchange_strong(&gpu->pool, &none, pool)) {
         (void)cudaMemPoolDestroy(pool); /* another thread was first */
