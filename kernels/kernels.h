@@ -62,6 +62,7 @@ struct matmul_args {
     enum dtype operands;                    /* of a and b: the same, but for kernels with NARROW */
     int tile;                               /* `tiled` */
     int multiprocessors;                    /* kernels whose blocks stay, `pipelined_small` */
+    int64_t l2_bytes;                       /* `pipelined_batch` */
     /* `matvec`, by the whole problem, of which this may be a part: b is the larger operand; the larger operand is
      * read along k, by groups of threads, and not across it */
     bool b_is_larger, along_k;

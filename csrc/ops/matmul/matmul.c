@@ -192,7 +192,8 @@ static bool run_matmul(struct part *part, void *context)
                                .dtype = part->call->result,
                                .operands = part->call->dtype[0],
                                .tile = part->call->kernel.size,
-                               .multiprocessors = part->device->multiprocessors};
+                               .multiprocessors = part->device->multiprocessors,
+                               .l2_bytes = (int64_t)part->device->l2_bytes};
 
     read_strides(a, element, args.a_strides);
     read_strides(b, element, args.b_strides);

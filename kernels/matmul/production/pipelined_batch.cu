@@ -92,7 +92,7 @@ static __device__ void multiply_pair(const Tile &pair, int depth, int row, int c
 
 template <class Tile, int N> // N: elements of a pack of A and of B
 __global__ void __launch_bounds__(Tile::BLOCK, blocks_at_once<Tile, N>)
-    matmul_pipelined_batch(const product<float> p, bool c_packs)
+    matmul_pipelined_batch(const product<float> p, bool c_packs, bool c_evicted_first)
 {
     constexpr int SIDE = Tile::SIDE;
     extern __shared__ __align__(16) unsigned char shared[];
@@ -147,9 +147,12 @@ __global__ void __launch_bounds__(Tile::BLOCK, blocks_at_once<Tile, N>)
         for (int i = 0; i < Tile::TM; i++) {
             const int64_t y = at.row + row + i * LANES_DOWN, x = at.column + column;
             float *to = &c[y * p.n + x];
+            const float4 pack = {sum[i][0], sum[i][1], sum[i][2], sum[i][3]};
 
-            if (y < p.m && c_packs && x < p.n)
-                *(float4 *)to = {sum[i][0], sum[i][1], sum[i][2], sum[i][3]};
+            if (y < p.m && c_packs && x < p.n && c_evicted_first)
+                __stcs((float4 *)to, pack);
+            else if (y < p.m && c_packs && x < p.n)
+                *(float4 *)to = pack;
             for (int j = 0; j < Tile::TN; j++) {
                 if (y < p.m && !c_packs && x + j < p.n)
                     to[j] = sum[i][j];
@@ -165,26 +168,37 @@ static int64_t tiles_of(const product<float> &p)
     return p.batches * ceil_div(p.m, Tile::SIDE) * ceil_div(p.n, Tile::SIDE);
 }
 
+// Whether C is the first to leave L2, where it has no room beside A and B: these stay there for the next product
+// (18.8 us instead of 21.6 for 1000 x 64 x 64 x 64 on an H100; 14.7 instead of 14.4 at 48 x 48, where all three
+// have room).
+static bool evicts_c_first(const product<float> &p, int64_t l2_bytes)
+{
+    const int64_t a = (p.a.batch_stride ? p.batches : 1) * p.m * p.k;
+    const int64_t b = (p.b.batch_stride ? p.batches : 1) * p.k * p.n, c = p.batches * p.m * p.n;
+
+    return (a + b + c) * (int64_t)sizeof(float) > l2_bytes / 4 * 3;
+}
+
 template <class Tile, int N>
-[[nodiscard]] static cudaError_t launch_batch(const product<float> &p, int multiprocessors, cudaStream_t stream)
+[[nodiscard]] static cudaError_t launch_batch(const product<float> &p, const matmul_args *args, cudaStream_t stream)
 {
     constexpr int BYTES = 2 * (int)sizeof(Tile);
     const bool c_packs = p.n % Tile::V == 0 && (uintptr_t)p.c % 16 == 0;
-    const int64_t tiles = tiles_of<Tile>(p), most = (int64_t)blocks_at_once<Tile, N> * multiprocessors;
+    const int64_t tiles = tiles_of<Tile>(p), most = (int64_t)blocks_at_once<Tile, N> * args->multiprocessors;
 
     if (cudaError_t error = allow_shared_bytes<matmul_pipelined_batch<Tile, N>>(BYTES))
         return error;
     return launch<matmul_pipelined_batch<Tile, N>>((unsigned)(tiles < most ? tiles : most), Tile::BLOCK, BYTES,
-                                                   stream, p, c_packs);
+                                                   stream, p, c_packs, evicts_c_first(p, args->l2_bytes));
 }
 
 template <int N>
-[[nodiscard]] static cudaError_t launch_batch(const product<float> &p, int multiprocessors, cudaStream_t stream)
+[[nodiscard]] static cudaError_t launch_batch(const product<float> &p, const matmul_args *args, cudaStream_t stream)
 {
     // a narrow tile has a quarter of a wide one's elements
     return tiles_of<narrow_tile>(p) <= 2 * tiles_of<wide_tile>(p)
-               ? launch_batch<narrow_tile, N>(p, multiprocessors, stream)
-               : launch_batch<wide_tile, N>(p, multiprocessors, stream);
+               ? launch_batch<narrow_tile, N>(p, args, stream)
+               : launch_batch<wide_tile, N>(p, args, stream);
 }
 
 cudaError_t launch_matmul_pipelined_batch(const matmul_args *args, cudaStream_t stream)
@@ -192,6 +206,5 @@ cudaError_t launch_matmul_pipelined_batch(const matmul_args *args, cudaStream_t 
     const product<float> p = product_of<float>(args);
     const bool packs = has_packs<4>(p.a, p.k, true) && has_packs<4>(p.b, p.n, true);
 
-    return packs ? launch_batch<4>(p, args->multiprocessors, stream)
-                 : launch_batch<1>(p, args->multiprocessors, stream);
+    return packs ? launch_batch<4>(p, args, stream) : launch_batch<1>(p, args, stream);
 }
