@@ -188,21 +188,22 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
 }
 
 /* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
- * per multiprocessor by rows, 2 by columns. Several vectors take 2.4 times as long as one by rows, 1.5 times by
- * columns (measured on an H200 at 16384 x 8 x 16384 and 8 x 16384 x 16384); and their blocks by rows take 12 us at
- * least, which matters where k is short (measured at 4096 x (16 x 16)). */
+ * per multiprocessor by rows, 1 for several vectors, 2 by columns. Several vectors take 1.05 times as long as one by
+ * rows (measured on an H100 at m x 8 x 16384), 1.5 times by columns (on an H200 at 8 x 16384 x 16384); and their
+ * blocks by rows take 6 us beside, which matters where k is short. */
 static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
-    enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 32, PACK_BYTES = 16, LANES = 32 };
-    static const double BLOCK_US = 12;
+    enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 64, PACK_BYTES = 16, LANES = 32 };
+    static const double BLOCK_US = 6;
     const bool by_rows = size.n <= size.m, several = (by_rows ? size.n : size.m) > 1;
     const npy_intp columns = LANES * PACK_BYTES / dtype_bytes(dtype);
     const npy_intp groups =
         by_rows ? divide_up(size.m, several ? ROWS_OF_SEVERAL : ROWS_OF_ONE) : divide_up(size.n, columns);
-    const double share = (double)(size.batches * groups * slices) / ((by_rows ? 6 : 2) * device->multiprocessors);
+    const int saturating = !by_rows ? 2 : several ? 1 : 6;
+    const double share = (double)(size.batches * groups * slices) / (saturating * device->multiprocessors);
     const double memory = bytes_of(dtype, size) / (BYTES_PER_US * (share < 1 ? share : 1));
-    const double times_of_one = several ? by_rows ? 2.4 : 1.5 : 1;
+    const double times_of_one = several ? by_rows ? 1.05 : 1.5 : 1;
     const double blocks = several && by_rows ? share * BLOCK_US : 0;
 
     return LAUNCH_US + memory * times_of_one + blocks + (slices > 1 ? ADD_US : 0);
@@ -219,17 +220,21 @@ static double cpu_time(const struct candidate *candidate, struct matmul_size siz
     return blocks * (CPU_BLOCK_NS + candidate->threads * (CPU_THREAD_NS + steps * candidate->step_ns));
 }
 
-/* The executor's time of matvec with operands in C order: a large A is read along k, by groups of threads that
- * exchange their sums (one per thread, or one per lane and vector), and a large B by columns. */
+/* The executor's time of matvec with operands in C order. A large A is read along k: with one vector by groups of
+ * threads that exchange their sums, with several by blocks that take a stage after the other. A large B is read by
+ * columns. */
 static double cpu_matvec_time(struct matmul_size size)
 {
-    enum { PACK = 4, SHORT_K = 512, GROUP = 32, LARGE_GROUP = 256, COLUMNS = 128 };
+    enum { PACK = 4, SHORT_K = 512, GROUP = 32, BLOCK = 256, COLUMNS = 128, ROWS = 64, DEPTH = 64, STAGE_NS = 150 };
     const bool by_rows = size.n <= size.m, one = (by_rows ? size.n : size.m) == 1;
     const npy_intp rows = by_rows ? size.m : size.n;
     const double packs = (double)size.batches * (double)rows * (double)divide_up(size.k, PACK) * CPU_PACK_NS;
     const double groups = (double)size.batches * (double)(by_rows ? rows : divide_up(rows, COLUMNS));
 
-    return packs + groups * (size.k <= SHORT_K && by_rows && one ? GROUP : LARGE_GROUP) * CPU_EXCHANGE_NS;
+    if (by_rows && !one)
+        return (double)size.batches * (double)divide_up(rows, ROWS) * BLOCK *
+               (CPU_THREAD_NS + (double)divide_up(size.k, DEPTH) * STAGE_NS);
+    return packs + groups * (size.k <= SHORT_K && by_rows ? GROUP : BLOCK) * CPU_EXCHANGE_NS;
 }
 
 /* The least predicted time; *slices is the number of slices that gives it. */

@@ -3,13 +3,16 @@
 //
 // The idea: the larger operand is a matrix of many rows along k, the other one VECTORS vectors (more of them take
 // several rounds). Where k is contiguous, a group of threads takes a row, loads neighbouring packs of it, and adds
-// up its sums by shuffles. Several vectors are put into shared memory, part by part, and a warp multiplies several
-// rows by them, so that it reads a part of a vector once for all of these. Where the rows are contiguous (a vector
+// up its sums by shuffles. For several vectors, parts of 64 rows and of the vectors are copied to shared memory by
+// cp.async, the next ones while these are multiplied; each warp takes an eighth of their k, and a lane two of the
+// rows. Where the rows are contiguous (a vector
 // times a row-major matrix), a lane takes a pack of neighbouring rows, and the warps of a block take every 8th
 // element of k; the vectors' elements come from shared memory, where those of one k are neighbours. What `simt`
 // wastes on it: 63 of the 64 columns of its tile.
-// Launch: blocks of 256 threads per slice of k, and per 1, 8, 16 or 32 rows or 32 packs of rows; then the sums of
-// the slices.
+// Launch: blocks of 256 threads per slice of k, and per 1, 8 or 64 rows or 32 packs of rows; then the sums of the
+// slices.
+#include <cuda_pipeline.h>
+
 #include "../../common/dispatch.cuh"
 #include "../../common/shuffle.cuh"
 #include "product.cuh"
@@ -82,29 +85,6 @@ static __device__ Wide sum_of_lanes(Wide value)
     return value;
 }
 
-// The sums of N values over groups of N lanes: lane t returns the sum of value t % N. In each step a lane keeps
-// half of its values, and sends the others to the lane that keeps them, so that it takes N - 1 shuffles, not N
-// log2 N.
-template <int N, class Wide>
-static __device__ Wide sums_of_lanes(const Wide (&values)[N], int lane)
-{
-    if constexpr (N == 1) {
-        return values[0];
-    } else {
-        constexpr int HALF = N / 2;
-        const bool upper = lane & HALF;
-        Wide kept[HALF];
-
-#pragma unroll
-        for (int i = 0; i < HALF; i++) {
-            const Wide sent = upper ? values[i] : values[i + HALF];
-
-            kept[i] = (upper ? values[i + HALF] : values[i]) + shuffle_xor(sent, HALF);
-        }
-        return sums_of_lanes(kept, lane);
-    }
-}
-
 // One vector. `group` threads per row: 32 or all of the block.
 template <class T, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
@@ -157,95 +137,147 @@ __global__ void __launch_bounds__(BLOCK)
         store_sum(p, v, z, row, 0, all);
 }
 
-// Rows of a warp that are multiplied by VECTORS vectors at once: as many as the registers have room for.
+// What a block multiplies at once: DEPTH elements, 256 bytes, of ROWS rows of the matrix and of VECTORS vectors.
 template <class T>
-constexpr int ROWS = sizeof(accumulator_type<T>) == 16                   ? 1
-                     : sizeof(accumulator_type<T>) == 8 || sizeof(T) < 4 ? 2
-                                                                         : 4;
+struct row_stage {
+    static constexpr int V = 16 / (int)sizeof(T), DEPTH = 16 * V, ROWS = 2 * LANES;
+    static constexpr int PER_WARP = DEPTH / WARPS; // of k, two packs of V
+
+    alignas(16) T matrix[ROWS][DEPTH + V]; // lanes read packs of 32 rows: 8 of them are in different banks
+    alignas(16) T vectors[DEPTH][VECTORS]; // all lanes read the same ones
+};
+constexpr int STAGES = 3;
+
+// Copies an element to shared memory, or a zero: in the background if it has 4 bytes or more.
+template <class T>
+static __device__ void copy_element(T *to, const T *from, bool inside, const T *valid)
+{
+    if constexpr (sizeof(T) >= 4)
+        __pipeline_memcpy_async(to, inside ? from : valid, sizeof(T), inside ? 0 : sizeof(T));
+    else
+        *to = inside ? *from : T(0);
+}
 
 template <class T, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
     matmul_rows_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first)
 {
+    using Stage = row_stage<T>;
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
-    constexpr int V = PACK<T>, STEPS = 2, PART = STEPS * LANES * V; // of k that is in shared memory
-    constexpr int FLUSH = 16, SUMS = ROWS<T> * VECTORS;             // parts whose products a lane adds up in `sum`
-    __shared__ alignas(16) T y_parts[2][VECTORS][PART + V];         // one is filled while the other is read
+    constexpr int V = Stage::V, DEPTH = Stage::DEPTH, ROWS_OF_LANE = Stage::ROWS / LANES;
+    constexpr int PACKS_OF_ROW = DEPTH / V, STEP = BLOCK / PACKS_OF_ROW; // threads; rows that they copy at once
+    constexpr int FLUSH = 16; // stages whose products are added up in `sum`, before that is added to `total`
+    extern __shared__ __align__(16) unsigned char shared[];
+    Stage *stages = (Stage *)shared;
 
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
-    const int64_t end = min(begin + p.k_per_slice, p.k);
-    const int64_t row = first.column + ((int64_t)blockIdx.x * WARPS + warp) * ROWS<T>; // ROWS of them
+    const int64_t end = min(begin + p.k_per_slice, p.k), row_stride = v.matrix.row_stride;
+    const int64_t row = first.column + (int64_t)blockIdx.x * Stage::ROWS; // ROWS of them, or what is left
     const T *x = v.matrix.data + batch * v.matrix.batch_stride;
     const int64_t vector = first_vector + (int64_t)blockIdx.z * VECTORS; // VECTORS of them, or what is left
     const int count = (int)min(v.count - vector, (int64_t)VECTORS);
     const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
     const bool across = v.vectors.column_stride == 1; // neighbours in memory belong to different vectors
-    Sum sum[ROWS<T>][VECTORS] = {};
+    const int own_row = threadIdx.x / PACKS_OF_ROW, own_k = threadIdx.x % PACKS_OF_ROW * V; // that a thread copies
 
-    const auto fill = [&](T(&part)[VECTORS][PART + V], int64_t from) { // rows of zeros beyond the last vector
-        for (int i = threadIdx.x; i < VECTORS * PART; i += BLOCK) {
-            const int j = across ? i % VECTORS : i / PART, at = across ? i / VECTORS : i % PART;
+    const auto copy_pack = [&](T *to, int r, int64_t i) { // zeros beyond the last row and the end of k
+        const bool inside = row + r < v.rows && i < end;
+        const T *from = x + (row + r) * row_stride;
 
-            part[j][at] = j < count && from + at < end
-                              ? y[(from + at) * v.vectors.row_stride + j * v.vectors.column_stride]
-                              : T(0);
+        if (PACKS)
+            __pipeline_memcpy_async(to, inside ? from + i : x, 16, inside ? 0 : 16);
+        for (int e = 0; e < V && !PACKS; e++)
+            copy_element(&to[e], from + (i + e) * v.matrix.column_stride, inside && i + e < end, x);
+    };
+    const auto load = [&](Stage &stage, int64_t from) {
+        const bool whole = PACKS && row + Stage::ROWS <= v.rows && from + DEPTH <= end; // no copy needs a test
+
+        for (int i = threadIdx.x; i < DEPTH * VECTORS && from < end; i += BLOCK) { // zeros beyond the last vector
+            const int j = across ? i % VECTORS : i / 8 % VECTORS; // 32 bytes or more of a vector, which are a sector
+            const int at = across ? i / VECTORS : i % 8 + i / (8 * VECTORS) * 8;
+
+            copy_element(&stage.vectors[at][j],
+                         y + (from + at) * v.vectors.row_stride + j * v.vectors.column_stride,
+                         j < count && from + at < end, y);
         }
+        if (whole) {
+            const T *source = x + (row + own_row) * row_stride + from + own_k;
+#pragma unroll
+            for (int r = 0; r < Stage::ROWS; r += STEP, source += STEP * row_stride)
+                __pipeline_memcpy_async(&stage.matrix[own_row + r][own_k], source, 16);
+        } else if (from < end) {
+            for (int r = own_row; r < Stage::ROWS; r += STEP)
+                copy_pack(&stage.matrix[r][own_k], r, from + own_k);
+        }
+        __pipeline_commit();
     };
-    const auto load = [&](int r, int64_t i) { // zeros beyond the last row and the end of k
-        return row + r < v.rows && i < end
-                   ? load_along_k<T, PACKS>(&x[(row + r) * v.matrix.row_stride], v.matrix.column_stride, i, end)
-                   : pack<T, V>{};
-    };
-    Wide total = Wide(0); // of row lane / VECTORS and vector lane % VECTORS
-    const auto flush = [&] {
-        Wide values[SUMS];
+
+    Sum sum[ROWS_OF_LANE][VECTORS] = {}, total[ROWS_OF_LANE][VECTORS] = {};
+    const auto multiply = [&](const Stage &stage) { // the warp's part of k
+#pragma unroll
+        for (int k = warp * Stage::PER_WARP, i = 0; i < Stage::PER_WARP; i += V, k += V) {
+            pack<T, V> values[ROWS_OF_LANE];
 
 #pragma unroll
-        for (int i = 0; i < SUMS; i++) {
-            values[i] = Wide(sum[i / VECTORS][i % VECTORS]);
+            for (int r = 0; r < ROWS_OF_LANE; r++)
+                values[r] = *(const pack<T, V> *)&stage.matrix[r * LANES + lane][k];
+#pragma unroll
+            for (int e = 0; e < V; e++) {
+                const auto others = *(const pack<T, VECTORS> *)stage.vectors[k + e];
+#pragma unroll
+                for (int r = 0; r < ROWS_OF_LANE; r++)
+#pragma unroll
+                    for (int j = 0; j < VECTORS; j++)
+                        sum[r][j] += Sum(values[r].element[e]) * Sum(others.element[j]);
+            }
+        }
+    };
+    const auto flush = [&] {
+#pragma unroll
+        for (int i = 0; i < ROWS_OF_LANE * VECTORS; i++) {
+            total[i / VECTORS][i % VECTORS] += sum[i / VECTORS][i % VECTORS];
             sum[i / VECTORS][i % VECTORS] = Sum(0);
         }
-        Wide all = sums_of_lanes(values, lane);
-
-        for (int mask = SUMS; mask < LANES; mask *= 2)
-            all += shuffle_xor(all, mask);
-        total += all;
     };
 
     pdl_wait();
-    int parts = 0; // done
-    for (int64_t from = begin; from < end; from += PART, parts++) {
-        pack<T, V> values[STEPS][ROWS<T>];
-
-#pragma unroll
-        for (int s = 0; s < STEPS; s++)
-#pragma unroll
-            for (int r = 0; r < ROWS<T>; r++)
-                values[s][r] = load(r, from + (s * LANES + lane) * V);
-        fill(y_parts[parts % 2], from);
-        __syncthreads(); // the part is filled; and all warps have read the one before it
-#pragma unroll
-        for (int s = 0; s < STEPS; s++) {
-            if (from + s * LANES * V >= end)
-                break;
-#pragma unroll
-            for (int j = 0; j < VECTORS; j++) {
-                const auto others = *(const pack<T, V> *)&y_parts[parts % 2][j][(s * LANES + lane) * V];
-#pragma unroll
-                for (int r = 0; r < ROWS<T>; r++)
-#pragma unroll
-                    for (int e = 0; e < V; e++)
-                        sum[r][j] += Sum(values[s][r].element[e]) * Sum(others.element[e]);
-            }
-        }
-        if (parts % FLUSH == FLUSH - 1)
+    for (int s = 0; s < STAGES - 1; s++)
+        load(stages[s], begin + s * DEPTH);
+    int s = 0, done = 0;
+    for (int64_t from = begin; from < end; from += DEPTH) {
+        __pipeline_wait_prior(STAGES - 2); // this thread's copies to the stage are complete,
+        __syncthreads();                   // and so are all threads'; and the stage before it has been read
+        load(stages[(s + STAGES - 1) % STAGES], from + (STAGES - 1) * DEPTH);
+        multiply(stages[s]);
+        s = s + 1 == STAGES ? 0 : s + 1;
+        if (++done % FLUSH == 0)
             flush();
     }
     flush();
-    if (lane < SUMS && row + lane / VECTORS < v.rows && lane % VECTORS < count)
-        store_sum(p, v, z, row + lane / VECTORS, vector + lane % VECTORS, total);
+
+    constexpr int PITCH = LANES + 16 / (int)sizeof(Sum); // 8 vectors of neighbouring rows are in different banks
+    Sum(*of_warp)[VECTORS][PITCH] = (Sum(*)[VECTORS][PITCH])shared; // the sums of a row of each lane
+    const bool rows_first = v.column_stride != 1;                   // neighbouring threads store neighbours in C
+    const int own_vector = rows_first ? warp : threadIdx.x % VECTORS;
+    const int own_lane = rows_first ? lane : threadIdx.x / VECTORS;
+
+    __pipeline_wait_prior(0);
+#pragma unroll
+    for (int r = 0; r < ROWS_OF_LANE; r++) {
+        __syncthreads(); // the stages, or the sums of the rows before, have been read
+#pragma unroll
+        for (int j = 0; j < VECTORS; j++)
+            of_warp[warp][j][lane] = total[r][j];
+        __syncthreads(); // all warps have stored their sums
+        Wide all = Wide(of_warp[0][own_vector][own_lane]);
+
+        for (int w = 1; w < WARPS; w++)
+            all += Wide(of_warp[w][own_vector][own_lane]);
+        if (row + r * LANES + own_lane < v.rows && own_vector < count)
+            store_sum(p, v, z, row + r * LANES + own_lane, vector + own_vector, all);
+    }
 }
 
 template <class T, int COUNT, bool PACKS>
@@ -333,12 +365,14 @@ __global__ void __launch_bounds__(BLOCK)
 template <class T>
 static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along_k)
 {
-    constexpr int V = PACK<T>;
+    constexpr int V = PACK<T>, STAGE_V = row_stage<T>::V;
 
     if (!along_k)
         return has_packs<V>(v.matrix.transposed(), v.rows, true);
+    if (v.count > 1)
+        return p.k_per_slice % STAGE_V == 0 && has_packs<STAGE_V>(v.matrix, p.k, true);
     return p.k_per_slice % V == 0 && has_packs<V>(v.matrix, p.k, true) &&
-           (v.count > 1 || has_packs<V>(v.vectors.transposed(), p.k, true));
+           has_packs<V>(v.vectors.transposed(), p.k, true);
 }
 
 // Calls start(grid, the first group of `few` vectors, the corner of the grid) for all rows and vectors.
@@ -358,9 +392,12 @@ static cudaError_t launch_along_k(const product<T> &p, const matvec<T> &v, cudaS
         return cover_rows(p, v, 1, BLOCK / group, [&](dim3 grid, int64_t, corner first) {
             return launch<matmul_rows_by_vector<T, PACKS>>(grid, BLOCK, 0, stream, p, v, first, group);
         });
-    return cover_rows(p, v, VECTORS, WARPS * ROWS<T>, [&](dim3 grid, int64_t group_of_vectors, corner first) {
-        return launch<matmul_rows_by_vectors<T, PACKS>>(grid, BLOCK, 0, stream, p, v, group_of_vectors * VECTORS,
-                                                        first);
+    constexpr int BYTES = STAGES * (int)sizeof(row_stage<T>);
+    if (cudaError_t error = allow_shared_bytes<matmul_rows_by_vectors<T, PACKS>>(BYTES))
+        return error;
+    return cover_rows(p, v, VECTORS, row_stage<T>::ROWS, [&](dim3 grid, int64_t group_of_vectors, corner first) {
+        return launch<matmul_rows_by_vectors<T, PACKS>>(grid, BLOCK, BYTES, stream, p, v,
+                                                        group_of_vectors * VECTORS, first);
     });
 }
 
