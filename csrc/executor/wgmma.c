@@ -15,7 +15,6 @@
 #include "schedule.h"
 
 enum { LANES = 32, GROUPS = MAX_WARPS / GROUP_WARPS };
-enum { REGISTERS = 65536, MAX_REGISTERS = 256 }; /* of a multiprocessor; the most that a thread may ask for */
 
 /* A warpgroup that its warps enter one by one */
 struct rendezvous {
@@ -28,12 +27,11 @@ struct wgmma_state {
     struct wgmma *items; /* in the order of their issue */
     unsigned count, capacity;
     struct rendezvous groups[GROUPS];
-    uint32_t commits[MAX_WARPS];
-    struct {
-        unsigned count, changes; /* registers per thread (0: not known), and setmaxnreg so far */
-        const char *file;        /* of the last one */
-        int line;
-    } registers[MAX_WARPS];
+    struct counts {
+        uint32_t fences, commits;
+    } counts[MAX_THREADS];       /* that each thread has executed */
+    uint32_t commits[MAX_WARPS]; /* of the warps, when they were last together */
+    struct warp_registers registers[MAX_WARPS];
 };
 
 static struct wgmma_state *own_state(struct worker *w)
@@ -44,6 +42,11 @@ static struct wgmma_state *own_state(struct worker *w)
         worker_fail(w, KIND_TRAP, "no memory for wgmma", __FILE__, __LINE__);
     w->wgmma_used = true;
     return w->wgmma;
+}
+
+struct warp_registers *wgmma_registers(struct worker *w)
+{
+    return own_state(w)->registers;
 }
 
 static void free_item(struct wgmma *item)
@@ -61,6 +64,7 @@ void wgmma_forget(struct worker *w)
         free_item(&all->items[i]);
     all->count = 0;
     memset(all->groups, 0, sizeof all->groups);
+    memset(all->counts, 0, sizeof all->counts);
     memset(all->commits, 0, sizeof all->commits);
     memset(all->registers, 0, sizeof all->registers);
     w->wgmma_used = false;
@@ -274,6 +278,41 @@ static void check_same(struct worker *w, const struct rendezvous *at, const stru
     }
 }
 
+/* The instruction that two of these lanes have executed different numbers of times; NULL if there is none. */
+static const char *counted_differently(const struct worker *w, unsigned warp, uint32_t lanes)
+{
+    const struct counts *all = &w->wgmma->counts[warp * LANES], *first = &all[lanes ? __builtin_ctz(lanes) : 0];
+
+    for (; lanes; lanes &= lanes - 1) {
+        const struct counts *other = &all[__builtin_ctz(lanes)];
+
+        if (other->fences != first->fences)
+            return "wgmma.fence";
+        if (other->commits != first->commits)
+            return "wgmma.commit_group";
+    }
+    return NULL;
+}
+
+/* The lanes of a warp are together. In a launch without an observer they have not waited for each other at fences
+ * and commits, which would take as long as the multiplication; so these are compared now. */
+static void count_together(struct worker *w, unsigned warp)
+{
+    const struct waiting *site = &w->waiting[w->current];
+    const char *instruction = counted_differently(w, warp, ~w->warp_exited[warp]);
+    char what[MESSAGE_BYTES];
+
+    w->wgmma->commits[warp] = w->wgmma->counts[w->current].commits;
+    if (!instruction)
+        return;
+    snprintf(
+        what, sizeof what,
+        "warp divergence: %s needs all 32 lanes of the warp, and some have not executed it before they meet at "
+        "%.200s:%d",
+        instruction, site->file, site->line);
+    worker_fail(w, KIND_BARRIER, what, site->file, site->line);
+}
+
 /* A warp arrives: the last one issues. */
 static NOINLINE void arrive(struct smemkit_warp_call *const lanes[32])
 {
@@ -281,6 +320,7 @@ static NOINLINE void arrive(struct smemkit_warp_call *const lanes[32])
     const unsigned warp = w->current / LANES, group = warp / GROUP_WARPS;
     struct rendezvous *at = &w->wgmma->groups[group];
 
+    count_together(w, warp);
     check_same(w, at, lane_of(lanes, 0));
     for (unsigned lane = 0; lane < LANES; lane++) {
         struct smemkit_wgmma *call = lane_of(lanes, lane);
@@ -351,10 +391,7 @@ static NOINLINE void fence_warp(struct smemkit_warp_call *const lanes[32])
 
 static NOINLINE void commit_warp(struct smemkit_warp_call *const lanes[32])
 {
-    struct worker *w = own_worker();
-
-    (void)lanes;
-    w->wgmma->commits[w->current / LANES]++;
+    (void)lanes; /* their counts are compared at the next instruction for which they wait */
 }
 
 static void remove_seen(struct wgmma_state *all)
@@ -376,6 +413,7 @@ static NOINLINE void wait_warp(struct smemkit_warp_call *const lanes[32])
     const unsigned groups = ((const struct warp_action *)lanes[w->current % LANES])->groups;
     struct wgmma_state *all = w->wgmma;
 
+    count_together(w, warp);
     for (unsigned i = 0; i < all->count; i++) {
         struct wgmma *item = &all->items[i];
 
@@ -404,12 +442,20 @@ static void act(const char *instruction, void (*run)(struct smemkit_warp_call *c
 
 void smemkit_wgmma_fence(const char *file, int line)
 {
-    act("wgmma.fence", fence_warp, 0, file, line);
+    struct worker *w = own_worker();
+
+    own_state(w)->counts[w->current].fences++;
+    if (w->tracer)
+        act("wgmma.fence", fence_warp, 0, file, line);
 }
 
 void smemkit_wgmma_commit(const char *file, int line)
 {
-    act("wgmma.commit_group", commit_warp, 0, file, line);
+    struct worker *w = own_worker();
+
+    own_state(w)->counts[w->current].commits++;
+    if (w->tracer)
+        act("wgmma.commit_group", commit_warp, 0, file, line);
 }
 
 void smemkit_wgmma_wait(unsigned groups, const char *file, int line)
@@ -449,112 +495,23 @@ void wgmma_exit(struct worker *w)
     remove_seen(all);
 }
 
-/* ---- setmaxnreg ---- */
-
-struct register_change {
-    struct smemkit_warp_call call;
-    unsigned count;
-    bool more;
-    const char *file;
-    int line;
-};
-
-static NOINLINE void change_registers(struct smemkit_warp_call *const lanes[32])
+/* Of a launch without an observer: see count_together. */
+static void check_counts(struct worker *w)
 {
-    struct worker *w = own_worker();
-    const struct register_change *change = (const struct register_change *)lanes[w->current % LANES];
-    const unsigned warp = w->current / LANES, before = w->wgmma->registers[warp].count;
-    char what[MESSAGE_BYTES];
+    for (unsigned warp = 0; warp < w->count / LANES && !w->tracer; warp++) {
+        const char *instruction = counted_differently(w, warp, ~UINT32_C(0));
 
-    if (before && (change->more ? change->count < before : change->count > before)) {
-        snprintf(what, sizeof what, "setmaxnreg.%s to %u registers at %.200s:%d, where the warp has %u",
-                 change->more ? "inc" : "dec", change->count, change->file, change->line, before);
-        worker_fail(w, KIND_TRAP, what, change->file, change->line);
-    }
-    w->wgmma->registers[warp].count = change->count;
-    w->wgmma->registers[warp].changes++;
-    w->wgmma->registers[warp].file = change->file;
-    w->wgmma->registers[warp].line = change->line;
-}
-
-void smemkit_set_registers(unsigned count, int more, const char *file, int line)
-{
-    struct worker *w = own_worker();
-    struct register_change change = {{"setmaxnreg", change_registers}, count, more, file, line};
-    char what[MESSAGE_BYTES];
-
-    if (count < 24 || count > MAX_REGISTERS || count % 8) {
-        snprintf(what, sizeof what,
-                 "setmaxnreg to %u registers at %.200s:%d: a multiple of 8 from 24 to 256 is needed", count, file,
-                 line);
-        worker_fail(w, KIND_TRAP, what, file, line);
-    }
-    own_state(w);
-    smemkit_warp_call(&change.call, file, line);
-}
-
-/* The registers of a thread at the block's beginning, if the compiler gives it as many as a block that has a
- * multiprocessor for itself can have: the real number, which is ptxas', is no larger. */
-static unsigned most_registers(unsigned threads)
-{
-    const unsigned each = REGISTERS / threads / 8 * 8;
-
-    return each < MAX_REGISTERS ? each : MAX_REGISTERS;
-}
-
-/* Reports that warps want more registers than the block has, by what each has at the end: on a GPU the last
- * setmaxnreg.inc waits for ever. Warps that have executed none keep what they began with. */
-static void check_registers(struct worker *w)
-{
-    const struct wgmma_state *all = w->wgmma;
-    const unsigned own = most_registers(w->count);
-    unsigned last = 0, wanted = 0;
-    char what[MESSAGE_BYTES];
-
-    for (unsigned warp = 0; warp < w->count / LANES; warp++) {
-        const unsigned count = all->registers[warp].count ? all->registers[warp].count : own;
-
-        wanted += count * LANES;
-        if (all->registers[warp].count > own)
-            last = warp;
-    }
-    if (wanted <= own * w->count || all->registers[last].count <= own)
-        return;
-    snprintf(
-        what, sizeof what,
-        "endless wait at %.200s:%d: setmaxnreg.inc to %u registers waits until the block has them, but its warps "
-        "want %u in all, and a block of %u threads has at most %u (%u each)",
-        all->registers[last].file, all->registers[last].line, all->registers[last].count, wanted, w->count,
-        own * w->count, own);
-    if (w->tracer)
-        smemkit_observer->fault(w, KIND_HANG, what, false, all->registers[last].file, all->registers[last].line,
-                                NULL, 0);
-    else {
-        w->fault.error = ERROR_LAUNCH_TIMEOUT;
-        snprintf(w->fault.message, MESSAGE_BYTES, "%s", what);
+        if (!instruction)
+            continue;
+        w->fault.error = ERROR_LAUNCH_FAILURE;
+        snprintf(w->fault.message, MESSAGE_BYTES,
+                 "warp divergence: %s needs all 32 lanes of the warp, and some lanes of warp %u exit without it",
+                 instruction, warp);
     }
 }
 
 void wgmma_finish(struct worker *w)
 {
-    const struct wgmma_state *all = w->wgmma;
-    char what[MESSAGE_BYTES];
-
-    check_registers(w);
-    for (unsigned warp = 0; warp < w->count / LANES; warp++) {
-        const unsigned first = warp / GROUP_WARPS * GROUP_WARPS;
-        const unsigned ahead = all->registers[warp].changes > all->registers[first].changes ? warp : first;
-
-        if (all->registers[warp].changes == all->registers[first].changes)
-            continue;
-        snprintf(
-            what, sizeof what,
-            "warp divergence at %.200s:%d: setmaxnreg needs the four warps of a warpgroup, and warp %u has not "
-            "executed it",
-            all->registers[ahead].file, all->registers[ahead].line, ahead == warp ? first : warp);
-        if (w->tracer)
-            smemkit_observer->fault(w, KIND_BARRIER, what, false, all->registers[ahead].file,
-                                    all->registers[ahead].line, NULL, 0);
-        return;
-    }
+    setmaxnreg_finish(w, w->wgmma->registers);
+    check_counts(w);
 }

@@ -45,9 +45,20 @@ void wgmma_perform(struct worker *, struct wgmma *);
 const struct wgmma *wgmma_register(const struct worker *, unsigned thread, const char *at, size_t bytes,
                                    bool store);
 
-/* wgmma_exit: the running thread exits. wgmma_finish: the block ends; reports warpgroups in which some warps have
- * executed setmaxnreg and others have not. wgmma_forget: drops the multiplications of a block. wgmma_dispose:
- * frees their memory. */
+/* What setmaxnreg has done to a warp */
+struct warp_registers {
+    unsigned count, changes; /* registers per thread (0: not known), and how many setmaxnreg so far */
+    const char *file;        /* of the last one */
+    int line;
+};
+
+/* Those of all warps of the block. setmaxnreg_finish: the block ends; reports warpgroups in which some warps have
+ * executed setmaxnreg and others have not, and more registers than a block can have. */
+struct warp_registers *wgmma_registers(struct worker *);
+void setmaxnreg_finish(struct worker *, const struct warp_registers *);
+
+/* wgmma_exit: the running thread exits. wgmma_finish: the block ends. wgmma_forget: drops the multiplications of a
+ * block. wgmma_dispose: frees their memory. */
 void wgmma_exit(struct worker *);
 void wgmma_finish(struct worker *);
 void wgmma_forget(struct worker *);

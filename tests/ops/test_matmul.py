@@ -780,7 +780,10 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
     a[..., -300:] = 1
     assert_array_equal(smemkit.matmul(a, b, device=device), exact(a, b))
     if device == "cpu":  # on a GPU, once they have a record
-        assert set(smemkit.plan(smemkit.matmul, a, b, device=device).kernels) <= {"simt", "matvec"}
+        allowed = {"simt", "matvec"} | (
+            {"tiled"} if np.dtype(dtype).kind in "biu" else set()
+        )  # exact in any order
+        assert set(smemkit.plan(smemkit.matmul, a, b, device=device).kernels) <= allowed
 
 
 @pytest.mark.parametrize(

@@ -684,8 +684,8 @@ MUTANTS = [
     Mutant(
         "matvec-multiplies-beyond-its-slice",
         "kernels/matmul/production/matvec.cu",
-        "row + r < v.rows && i < end;",
-        "row + r < v.rows && i < p.k;",
+        "row + r >= v.rows || i >= end",
+        "row + r >= v.rows || i >= p.k",
         "tests/ops/test_matmul.py -k long",
     ),
     Mutant(

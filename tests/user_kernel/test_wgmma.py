@@ -640,3 +640,19 @@ def test_a_warp_that_has_exited_has_no_accumulators():
 def test_a_function_must_not_return_with_accumulators_in_use():
     with pytest.raises(smemkit.Error, match="has returned before a wait for it"):
         kernel(ONES)[1, 128](np.zeros((128, 4), np.float32), 128, 1)
+
+
+@pytest.mark.parametrize("instruction", ["wgmma.fence", "wgmma.commit_group"])
+@pytest.mark.parametrize(
+    ("waiting", "message"),
+    [(128, "some have not executed it before they meet at"), (0, "some lanes of warp 1 exit without it")],
+)
+def test_launches_tell_lanes_that_lack_an_instruction(instruction, waiting, message):
+    statement = f'asm volatile("{instruction}.sync.aligned;" ::: "memory");'
+    assert ONES.count(statement) == 1
+    moved = f"\n    __syncthreads();\n    if (threadIdx.x != 40)\n        {statement}" if waiting == 0 else ""
+    text = ONES.replace(statement, "" if moved else f"if (threadIdx.x != 40) {statement}")
+    if moved:  # behind all multiplications
+        text = text.replace("        start(d, s);\n    if", f"        start(d, s);{moved}\n    if")
+    with pytest.raises(smemkit.Error, match=f"{instruction} needs all 32 lanes of the warp, and {message}"):
+        kernel(text)[1, 128](np.zeros((128, 4), np.float32), waiting, 0)

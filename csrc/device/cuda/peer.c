@@ -3,8 +3,8 @@
  * 386 GB/s between two H100 with NVLink, because each pool lets the other GPUs in from its birth (share_pool).
  * Without access the driver takes copies through a buffer of its own, at 37 GB/s. Access that is given later,
  * while other threads use the pool, makes their work fail with "unspecified launch failure" (CUDA 13.0; CUDA.jl,
- * pull request 3112, reports copies that wrote nothing). 45,000 copies by 8 threads between 4 GPUs, with pools that
- * grew and were trimmed meanwhile, were all right.
+ * pull request 3112, reports copies that wrote nothing). 45,000 copies by 8 threads between 4 GPUs, with pools
+ * that grew and were trimmed meanwhile, were all right.
  */
 #include "gpu.h"
 

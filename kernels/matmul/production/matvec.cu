@@ -183,13 +183,15 @@ __global__ void __launch_bounds__(BLOCK)
     const int own_row = threadIdx.x / PACKS_OF_ROW, own_k = threadIdx.x % PACKS_OF_ROW * V; // that a thread copies
 
     const auto copy_pack = [&](T *to, int r, int64_t i) { // zeros beyond the last row and the end of k
-        const bool inside = row + r < v.rows && i < end;
         const T *from = x + (row + r) * row_stride;
 
-        if (PACKS)
-            __pipeline_memcpy_async(to, inside ? from + i : x, 16, inside ? 0 : 16);
-        for (int e = 0; e < V && !PACKS; e++)
-            copy_element(&to[e], from + (i + e) * v.matrix.column_stride, inside && i + e < end, x);
+        if (row + r >= v.rows || i >= end)
+            *(pack<T, V> *)to = {};
+        else if (PACKS)
+            __pipeline_memcpy_async(to, from + i, 16);
+        else
+            for (int e = 0; e < V; e++)
+                copy_element(&to[e], from + (i + e) * v.matrix.column_stride, i + e < end, x);
     };
     const auto load = [&](Stage &stage, int64_t from) {
         const bool whole = PACKS && row + Stage::ROWS <= v.rows && from + DEPTH <= end; // no copy needs a test
