@@ -49,6 +49,8 @@ class Parameter:
         Bytes of the scalar, and scalars per element: 4 for float4.
     shape : tuple of int
         The shape of a variable that is an array.
+    takes_gaps : bool
+        Whether the array of a pointer may have gaps: that of a tensor map.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Parameter:
     size: int
     lanes: int
     shape: tuple[int, ...] = ()
+    takes_gaps: bool = False
 
     @classmethod
     def from_description(cls, name: str, declaration: str, fields: Sequence[int]) -> Parameter:
@@ -132,7 +135,8 @@ class Parameter:
                 f"{self.name}: expected the parameter of a tensor map to be declared const __grid_constant__ "
                 f"CUtensorMap {self.name}, got {self.declaration}"
             )
-        return Parameter(self.name, self.declaration, True, argument.is_read_only, "v", 1, 1)
+        gaps = isinstance(argument, TensorMap)
+        return Parameter(self.name, self.declaration, True, argument.is_read_only, "v", 1, 1, takes_gaps=gaps)
 
     # ---- arrays ----
 
@@ -141,7 +145,7 @@ class Parameter:
         if value is None:
             pass
         elif isinstance(value, Array):
-            if not value.is_contiguous:
+            if not value.is_contiguous and not self.takes_gaps:
                 raise ValueError(
                     f"{self.name}: expected an Array without gaps ({self.declaration}), got strides "
                     f"{value.strides} of shape {value.shape}; .copy() has none"
@@ -494,29 +498,41 @@ class _DeviceCopy:
             changed = np.flatnonzero(content != self._original)
             self.host_memory[changed] = content[changed]
         for array in self.writable_arrays.values():
-            part = content[self.offset(array) : self.offset(array) + array.nbytes]
-            array[...] = part.view(array.dtype).reshape(array.shape)
+            strides = array.strides if self.host_memory.flags.c_contiguous else None  # or the copy is packed
+            array[...] = np.ndarray(array.shape, array.dtype, content, self.offset(array), strides)
 
 
 def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
     """The memory that a pointer to `array` can access. For a view these are the bytes of its base array, or its
     own bytes if it is misaligned there for the parameter's elements. An array with gaps is returned as it is,
-    because it is packed for the kernel. A memory-mapped file or an array of more than _MAX_BASE_BYTES is not
-    copied for a view of it."""
-    if not array.flags.c_contiguous:
+    because it is packed for the kernel, unless the parameter takes gaps. A memory-mapped file or an array of more
+    than _MAX_BASE_BYTES is not copied for a view of it."""
+    if not array.flags.c_contiguous and not parameter.takes_gaps:
         return array
     host_memory = base = array
+    reach = _reach(array)
     alignment = min(parameter.element_bytes & -parameter.element_bytes, _MAX_ACCESS_BYTES) or 1
     while array.size and isinstance(base := base.base, np.ndarray):
         if isinstance(base, np.memmap) or base.nbytes > _MAX_BASE_BYTES:
             break
         first = _address(array) - _address(base)
         whole = base.flags.c_contiguous or base.flags.f_contiguous
-        inside = 0 <= first <= base.nbytes - array.nbytes
+        inside = 0 <= first <= base.nbytes - reach
         usable = not base.dtype.hasobject and (parameter.constant or base.flags.writeable)
         if whole and inside and usable and first % alignment == 0:
             host_memory = base
+    if not host_memory.flags.c_contiguous and not host_memory.flags.f_contiguous:
+        raise ValueError(
+            f"{parameter.name}: expected an array without gaps, or a view of one in memory with at most "
+            f"{_MAX_BASE_BYTES} bytes; .copy() has none"
+        )
     return _as_bytes(host_memory)
+
+
+def _reach(array: np.ndarray) -> int:
+    """The bytes from the first element of an array to its last one, with strides that are not negative."""
+    steps = (stride * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True))
+    return array.itemsize + sum(steps) if array.size else 0
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:

@@ -45,8 +45,8 @@ class TensorMap(ArrayArgument):
     """An array and the box of it that one tensor copy moves: a kernel's ``const __grid_constant__ CUtensorMap``.
 
     Shape and box are in NumPy's order; a kernel's coordinates are innermost first. The rules are the driver's, of
-    ``cuTensorMapEncodeTiled``, and two more: the rows of a swizzled box are as long as the swizzle, and the array
-    has no gaps.
+    ``cuTensorMapEncodeTiled``, and one more: the rows of a swizzled box are as long as the swizzle. The array may
+    have gaps, as ``x[:, :64]`` has: a copy moves none of what lies in them.
 
     Parameters
     ----------
@@ -96,6 +96,7 @@ class TensorMap(ArrayArgument):
             raise TypeError(f"array: expected a NumPy array or an Array, got {type(array).__name__}")
         self.array, self.box = array, tuple(int(extent) for extent in box)
         self.swizzle, self.fill, self.tf32 = swizzle, fill, bool(tf32)
+        self._own_strides = strides is None
         self.strides = tuple(int(stride) for stride in (array.strides if strides is None else strides))
         self.element_strides = tuple(map(int, (1,) * array.ndim if element_strides is None else element_strides))
         self._check()
@@ -107,7 +108,7 @@ class TensorMap(ArrayArgument):
             self.box,
             swizzle=self.swizzle,
             fill=self.fill,
-            strides=self.strides,
+            strides=None if self._own_strides else self.strides,
             element_strides=self.element_strides,
             tf32=self.tf32,
         )
@@ -170,9 +171,6 @@ class TensorMap(ArrayArgument):
                 f"{self.strides}"
             )
         reach = size + sum(stride * (extent - 1) for stride, extent in zip(self.strides, shape, strict=True))
-        array = self.array
-        if not (array.flags.c_contiguous if isinstance(array, np.ndarray) else array.is_contiguous):
-            raise ValueError("array: expected an array without gaps; .copy() has none")
         own = size + sum(stride * (extent - 1) for stride, extent in zip(self.array.strides, shape, strict=True))
         if reach > own:
             raise ValueError(f"strides: expected at most the {own} bytes of the array, got a reach of {reach}")

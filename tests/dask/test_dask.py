@@ -362,6 +362,27 @@ def test_a_task_waits_for_its_work_on_a_stream_of_its_thread(monkeypatch):
 
 
 @pytest.mark.gpu
+def test_chunks_of_cupy_give_chunks_of_cupy():
+    cupy = pytest.importorskip("cupy", reason="needs CuPy")
+    random = np.random.default_rng(5)
+    x = random.integers(-3, 4, (60, 80)).astype("f4")
+    lazy = da.from_array(x, chunks=(20, 40)).map_blocks(cupy.asarray, dtype=x.dtype, meta=cupy.empty((0, 0), "f4"))
+    cases = {
+        "product": (chunked.matmul(lazy, lazy.T), x @ x.T),
+        "sum": (chunked.sum(lazy, 0), x.sum(0)),
+        "total": (chunked.sum(lazy), x.sum()),
+        "mean": (chunked.mean(lazy, 1, keepdims=True), x.mean(1, keepdims=True)),
+        "argmax": (chunked.argmax(lazy, 1), x.argmax(1)),
+        "transpose": (chunked.transpose(lazy), x.T),
+    }
+    for name, (result, expected) in cases.items():
+        assert isinstance(result._meta, cupy.ndarray), name
+        value = result.compute()
+        assert isinstance(value, cupy.ndarray), name
+        np.testing.assert_allclose(cupy.asnumpy(value), expected, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.gpu
 def test_chunks_on_several_devices_are_combined_on_the_first():
     devices = smemkit.devices()
     if len(devices) < 2:

@@ -119,6 +119,35 @@ def test_boxes_byte_for_byte(seed):
     assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "array"])
+def test_what_lies_in_gaps_stays_as_it_is(device, kind):
+    x = np.arange(12 * 40, dtype=np.int32).reshape(12, 40) + 1
+    y = np.full_like(x, 7)
+    x, y = (x, y) if kind == "numpy" else (smemkit.asarray(one, device=device, copy=True) for one in (x, y))
+    views = x[2:10, 4:24], y[1:9, 8:28]
+    maps = [smemkit.TensorMap(view, (8, 16)) for view in views]
+    seen = np.zeros(512, np.uint8)
+    launch = kernel(2, device=device)[1, 32, 1024]
+    launch(*maps, seen, 512, 8, 0, 0, 0, 0)
+    want = np.zeros((8, 16), np.int32)  # zeros beyond the view's 20 columns
+    want[:, :12] = np.asarray(views[0])[:, 8:]
+    assert seen.tobytes() == want.tobytes()
+    expected = np.full((12, 40), 7, np.int32)
+    expected[1:9, 16:28] = want[:, :12]
+    assert_array_equal(np.asarray(y), expected)
+    if device == "cpu":
+        assert not smemkit.check(launch, *maps, seen, 512, 8, 0, 0, 0, 0).faults
+
+
+def test_gaps_that_are_in_no_array_are_refused():
+    x = np.lib.stride_tricks.as_strided(np.zeros(64, np.float32), (2, 8), (128, 4))
+    bare = smemkit.TensorMap(x, (2, 8))
+    with pytest.raises(
+        ValueError, match=r"from: expected an array without gaps, or a view of one .* \.copy\(\) has"
+    ):
+        kernel(2)[1, 32, 1024](bare, bare, np.zeros(64, np.uint8), 64, 0, 0, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("box", "steps", "first"),
     [((7, 16), (2, 1), (1, 0)), ((3, 4, 16), (3, 2, 1), (0, -2, 4)), ((8, 16), (8, 1), (2, 4))],
