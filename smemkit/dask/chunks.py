@@ -35,7 +35,7 @@ def meta_of(x: da.Array, ndim: int, dtype: np.dtype) -> Any:
     """An empty array of the kind of `x`'s chunks, which tells Dask what a result's chunks are."""
     if isinstance(x._meta, Array):
         return arrays.empty((0,) * ndim, dtype, device="cpu")
-    return np.empty((0,) * ndim, dtype) if kind_of(x) == "numpy" else x._meta.astype(dtype).reshape((0,) * ndim)
+    return import_module(kind_of(x)).empty((0,) * ndim, dtype)
 
 
 _of_thread = threading.local()

@@ -45,8 +45,8 @@ class TensorMap(ArrayArgument):
     """An array and the box of it that one tensor copy moves: a kernel's ``const __grid_constant__ CUtensorMap``.
 
     Shape and box are in NumPy's order; a kernel's coordinates are innermost first. The rules are the driver's, of
-    ``cuTensorMapEncodeTiled``, and one more: the rows of a swizzled box are as long as the swizzle. The array may
-    have gaps, as ``x[:, :64]`` has: a copy moves none of what lies in them.
+    ``cuTensorMapEncodeTiled``. The array may have gaps, as ``x[:, :64]`` has: a copy moves none of what lies in
+    them.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ class TensorMap(ArrayArgument):
     box : sequence of int
         Elements per dimension, at most 256.
     swizzle : {0, 32, 64, 128}
-        Bytes of the pattern by which chunks of 16 bytes are exchanged in shared memory; a row of the box has as
-        many.
+        Bytes of the pattern by which chunks of 16 bytes are exchanged in shared memory. A row of the box has at
+        most as many; the rows of shared memory have as many.
     fill : {"zeros", "nan"}
-        What elements outside the array are read as.
+        What elements outside the array are read as. Every 16 bits of the NaN are 0x7ff7, in all types.
     strides : sequence of int, optional
         Bytes between elements in each dimension; those of the array if they are left out.
     element_strides : sequence of int, optional
@@ -151,8 +151,8 @@ class TensorMap(ArrayArgument):
             raise ValueError(f"box: expected at most {_MAX_SHARED} bytes, got {elements * size}")
         if self.swizzle not in _SWIZZLES:
             raise ValueError(f"swizzle: expected one of {', '.join(map(str, _SWIZZLES))}, got {self.swizzle!r}")
-        if self.swizzle and inner != self.swizzle:  # how a GPU lays out shorter ones is not known here
-            raise ValueError(f"box: expected rows of {self.swizzle} bytes, the swizzle, got {inner} bytes")
+        if self.swizzle and inner > self.swizzle:
+            raise ValueError(f"box: expected rows of at most {self.swizzle} bytes, the swizzle, got {inner} bytes")
         if self.fill not in ("zeros", "nan"):
             raise ValueError(f"fill: expected 'zeros' or 'nan', got {self.fill!r}")
         if self.fill == "nan" and array.dtype.name not in _WITH_NAN:

@@ -28,7 +28,7 @@ __global__ void moved(const __grid_constant__ CUtensorMap from, const __grid_con
     }
     asm volatile("{.reg .pred P1; LAB_WAIT: mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], 0; @P1 bra DONE;"
                  " bra LAB_WAIT; DONE: }" :: "r"(bar));
-    for (int i = threadIdx.x; i < bytes; i += blockDim.x)
+    for (int i = threadIdx.x; i < SHOWN; i += blockDim.x)
         seen[i] = s[i];
     if (threadIdx.x == 0 && GUARD) {
         asm volatile("cp.async.bulk.tensor.RANKd.global.shared::cta.tile.bulk_group [%0, {TO}], [%1];"
@@ -39,10 +39,12 @@ __global__ void moved(const __grid_constant__ CUtensorMap from, const __grid_con
 """
 
 
-def kernel(rank, guard="(c0 | c1 | c2 | c3 | c4) >= 0", device="cpu"):  # only a load may begin before 0
+def kernel(
+    rank, guard="(c0 | c1 | c2 | c3 | c4) >= 0", device="cpu", shown="bytes"
+):  # only a load may begin before 0
     coordinates = [", ".join(f"%{first + i}" for i in range(rank)) for first in (3, 2)]
     text = MOVED.replace("RANK", str(rank)).replace("FROM", coordinates[0]).replace("TO", coordinates[1])
-    text = text.replace("GUARD", guard)
+    text = text.replace("GUARD", guard).replace("SHOWN", str(shown))
     with smemkit.Device(device):
         return smemkit.Kernel(text)
 
@@ -117,6 +119,36 @@ def test_boxes_byte_for_byte(seed):
         if all(p < n for p, n in zip(position, shape, strict=True)):
             wanted[position] = x[position]
     assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "row"), [(32, 16), (64, 16), (64, 32), (64, 48), (128, 16), (128, 48), (128, 96), (128, 112)]
+)
+def test_rows_that_are_shorter_than_the_swizzle(device, swizzle, row):
+    """They begin where whole rows would: so did an H100's, chunk by chunk."""
+    x = np.arange(1, 16 * 64 + 1, dtype=np.uint16).reshape(16, 64)
+    y = np.zeros_like(x)
+    maps = [smemkit.TensorMap(one, (16, row // 2), swizzle=swizzle) for one in (x, y)]
+    seen = np.zeros(16 * swizzle, np.uint8)
+    kernel(2, device=device, shown=seen.size)[1, 32, 2048](*maps, seen, 16 * row, 0, 0, 0, 0, 0)
+    for r, c in np.ndindex(16, row // 16):
+        at = r * swizzle + c * 16
+        at ^= (at >> 7 & (swizzle // 16 - 1)) << 4
+        assert_array_equal(seen[at : at + 16].view(np.uint16), x[r, 8 * c : 8 * c + 8], err_msg=f"{r}, {c}")
+    assert_array_equal(y[:, : row // 2], x[:, : row // 2])
+    assert not y[:, row // 2 :].any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_nan_beyond_an_array(device, dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.ones((4, 32), dtype)
+    smap = smemkit.TensorMap(x, (2, 32), fill="nan")
+    seen = np.zeros(64 * x.itemsize, np.uint8)
+    kernel(2, "false", device)[1, 32, 1024](smap, smap, seen, seen.size, 0, 3, 0, 0, 0)
+    assert_array_equal(seen[: seen.size // 2].view(dtype), x[3])
+    assert set(seen[seen.size // 2 :].view(np.uint16).tolist()) == {0x7FF7}
 
 
 @pytest.mark.parametrize("kind", ["numpy", "array"])
@@ -232,7 +264,7 @@ def test_read_before_the_wait_is_a_race():
     x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)
     maps = [smemkit.TensorMap(array, (8, 32), swizzle=128) for array in (x, y)]
     text = MOVED.replace("RANK", "2").replace("FROM", "%3, %4").replace("TO", "%2, %3")
-    text = text.replace("GUARD", "true")
+    text = text.replace("GUARD", "true").replace("SHOWN", "bytes")
     text = text.replace("mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], 0;", "setp.eq.u32 P1, 0, 0;")
     with smemkit.Device("cpu"):
         launch = smemkit.Kernel(text)[1, 32, 1024]
@@ -268,7 +300,7 @@ def test_faults_of_tensor_copies():
         ((8, 32), np.float32, {"box": (0, 32)}, "box: expected 1 to 256 elements"),
         ((8, 512), np.float32, {"box": (1, 257)}, "box: expected 1 to 256 elements"),
         ((8, 32), np.float32, {"box": (8, 3)}, "rows of a multiple of 16 bytes, got 12"),
-        ((8, 64), np.float32, {"box": (8, 64), "swizzle": 128}, "rows of 128 bytes, the swizzle, got 256"),
+        ((8, 64), np.float32, {"box": (8, 64), "swizzle": 128}, "rows of at most 128 bytes, the swizzle, got 256"),
         ((8, 32), np.float32, {"swizzle": 16}, "swizzle: expected one of 0, 32, 64, 128, got 16"),
         ((8, 32), np.int32, {"fill": "nan"}, "fill: expected 'zeros' for int32"),
         ((8, 32), np.float32, {"fill": "ones"}, "fill: expected 'zeros' or 'nan'"),

@@ -252,7 +252,10 @@ WRONG = {  # name → statement, what the message says
     "large box": (replaced("box_dim", 257, 0), "by 257: the CPU device supports values below 257"),
     "short rows": (replaced("box_dim", 3, 0), "rows of 12 bytes in its box"),
     "element stride": (replaced("element_stride", 2, 0), "an element stride of 2 in dimension 0"),
-    "swizzle": (replaced("swizzle_mode", 3), "rows of 32 bytes in its box, where the swizzle has 128"),
+    "swizzle": (
+        replaced("swizzle_mode", 1) + replaced("box_dim", 16, 0),
+        "rows of 64 bytes in its box, where the swizzle has 32",
+    ),
     "fill": (
         replaced("elemtype", 2) + replaced("fill_mode", 1),
         "whose fill is NaN, which its elements do not have",

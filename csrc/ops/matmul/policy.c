@@ -188,14 +188,15 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
 }
 
 /* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
- * per multiprocessor by rows, 1 for several vectors, 2 by columns. Several vectors take 1.05 times as long as one by
- * rows (measured on an H100 at m x 8 x 16384), 1.5 times by columns (on an H200 at 8 x 16384 x 16384); and their
- * blocks by rows take 6 us beside, which matters where k is short. */
+ * per multiprocessor by rows, 1 for several vectors, 2 by columns. Several vectors take 1.05 times as long as one
+ * by rows, 1.5 times by columns; and their blocks by rows take START_US beside, and BLOCK_US for each on a
+ * multiprocessor, which matters where k is short (measured on an H100 at m x 8 x 16384, 100000 x 8 x 64, 4096 x 8
+ * x 16; by columns on an H200 at 8 x 16384 x 16384). */
 static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
     enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 64, PACK_BYTES = 16, LANES = 32 };
-    static const double BLOCK_US = 6;
+    static const double START_US = 3, BLOCK_US = 1.1;
     const bool by_rows = size.n <= size.m, several = (by_rows ? size.n : size.m) > 1;
     const npy_intp columns = LANES * PACK_BYTES / dtype_bytes(dtype);
     const npy_intp groups =
@@ -204,7 +205,7 @@ static double gpu_matvec_time(const struct device *device, enum dtype dtype, str
     const double share = (double)(size.batches * groups * slices) / (saturating * device->multiprocessors);
     const double memory = bytes_of(dtype, size) / (BYTES_PER_US * (share < 1 ? share : 1));
     const double times_of_one = several ? by_rows ? 1.05 : 1.5 : 1;
-    const double blocks = several && by_rows ? share * BLOCK_US : 0;
+    const double blocks = several && by_rows ? START_US + share * BLOCK_US : 0;
 
     return LAUNCH_US + memory * times_of_one + blocks + (slices > 1 ? ADD_US : 0);
 }
@@ -225,7 +226,16 @@ static double cpu_time(const struct candidate *candidate, struct matmul_size siz
  * columns. */
 static double cpu_matvec_time(struct matmul_size size)
 {
-    enum { PACK = 4, SHORT_K = 512, GROUP = 32, BLOCK = 256, COLUMNS = 128, ROWS = 64, DEPTH = 64, STAGE_NS = 150 };
+    enum {
+        PACK = 4,
+        SHORT_K = 512,
+        GROUP = 32,
+        BLOCK = 256,
+        COLUMNS = 128,
+        ROWS = 64,
+        DEPTH = 64,
+        STAGE_NS = 150
+    };
     const bool by_rows = size.n <= size.m, one = (by_rows ? size.n : size.m) == 1;
     const npy_intp rows = by_rows ? size.m : size.n;
     const double packs = (double)size.batches * (double)rows * (double)divide_up(size.k, PACK) * CPU_PACK_NS;

@@ -5,12 +5,10 @@
 // several rounds). Where k is contiguous, a group of threads takes a row, loads neighbouring packs of it, and adds
 // up its sums by shuffles. For several vectors, parts of 64 rows and of the vectors are copied to shared memory by
 // cp.async, the next ones while these are multiplied; each warp takes an eighth of their k, and a lane two of the
-// rows. Where the rows are contiguous (a vector
-// times a row-major matrix), a lane takes a pack of neighbouring rows, and the warps of a block take every 8th
-// element of k; the vectors' elements come from shared memory, where those of one k are neighbours. What `simt`
-// wastes on it: 63 of the 64 columns of its tile.
-// Launch: blocks of 256 threads per slice of k, and per 1, 8 or 64 rows or 32 packs of rows; then the sums of the
-// slices.
+// rows. Where the rows are neighbours in memory (a vector times a row-major matrix), a lane takes a pack of rows,
+// and the warps of a block take every 8th element of k; with several vectors cp.async copies both operands. What
+// `simt` wastes on it: 63 of the 64 columns of its tile. Launch: blocks of 256 threads per slice of k, and per 1,
+// 8 or 64 rows or 32 packs of rows; then the sums of the slices.
 #include <cuda_pipeline.h>
 
 #include "../../common/dispatch.cuh"
@@ -29,15 +27,22 @@ template <class T>
 struct matvec {
     strided_matrix<T> matrix, vectors;
     int64_t rows, row_stride, column_stride, count;
+    bool stores_packs; // neighbours in the result are rows, and all packs of them are whole
 };
 
 template <class T>
 static matvec<T> matvec_of(const product<T> &p, bool b_is_larger)
 {
-    matvec<T> v = {p.a, p.b, p.m, p.n, 1, p.n};
+    matvec<T> v = {p.a, p.b, p.m, p.n, 1, p.n, false};
 
     if (b_is_larger)
-        v = {p.b.transposed(), p.a.transposed(), p.n, 1, p.n, p.m};
+        v = {p.b.transposed(),
+             p.a.transposed(),
+             p.n,
+             1,
+             p.n,
+             p.m,
+             p.n % PACK<T> == 0 && (uintptr_t)p.c % sizeof(pack<T, PACK<T>>) == 0};
     if (v.count == 1)
         v.vectors.column_stride = 0; // there is no second vector whose alignment could matter
     return v;
@@ -158,6 +163,20 @@ static __device__ void copy_element(T *to, const T *from, bool inside, const T *
         *to = inside ? *from : T(0);
 }
 
+// Starts the copies of DEPTH elements of a block's vectors, `left` of which are in its slice of k; zeros beyond.
+template <class T, int DEPTH>
+static __device__ void copy_vectors(T (&to)[DEPTH][VECTORS], const T *from, const strided_matrix<T> &vectors,
+                                    bool across, int count, int64_t left)
+{
+    for (int i = threadIdx.x; i < DEPTH * VECTORS && left > 0; i += BLOCK) {
+        const int j = across ? i % VECTORS : i / 8 % VECTORS; // 32 bytes or more of a vector, which are a sector
+        const int at = across ? i / VECTORS : i % 8 + i / (8 * VECTORS) * 8;
+
+        copy_element(&to[at][j], from + at * vectors.row_stride + j * vectors.column_stride,
+                     j < count && at < left, vectors.data);
+    }
+}
+
 template <class T, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
     matmul_rows_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first)
@@ -196,14 +215,7 @@ __global__ void __launch_bounds__(BLOCK)
     const auto load = [&](Stage &stage, int64_t from) {
         const bool whole = PACKS && row + Stage::ROWS <= v.rows && from + DEPTH <= end; // no copy needs a test
 
-        for (int i = threadIdx.x; i < DEPTH * VECTORS && from < end; i += BLOCK) { // zeros beyond the last vector
-            const int j = across ? i % VECTORS : i / 8 % VECTORS; // 32 bytes or more of a vector, which are a sector
-            const int at = across ? i / VECTORS : i % 8 + i / (8 * VECTORS) * 8;
-
-            copy_element(&stage.vectors[at][j],
-                         y + (from + at) * v.vectors.row_stride + j * v.vectors.column_stride,
-                         j < count && from + at < end, y);
-        }
+        copy_vectors(stage.vectors, y + from * v.vectors.row_stride, v.vectors, across, count, end - from);
         if (whole) {
             const T *source = x + (row + own_row) * row_stride + from + own_k;
 #pragma unroll
@@ -282,52 +294,41 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-template <class T, int COUNT, bool PACKS>
+// One vector, and a matrix whose rows are neighbours in memory.
+template <class T, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
-    matmul_columns_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first)
+    matmul_columns_by_vector(const product<T> p, const matvec<T> v, corner first)
 {
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
     constexpr int V = PACKS ? PACK<T> : 1, IN_FLIGHT = 4, PART = 4 * IN_FLIGHT * WARPS; // of k in shared memory
     __shared__ alignas(16) Sum of_warp[WARPS][LANES * V];
-    __shared__ pack<T, COUNT> y_parts[2][PART]; // an element of each vector; one part is filled, the other is read
+    __shared__ T y_parts[2][PART]; // one part is filled, the other is read
 
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
     const int64_t end = min(begin + p.k_per_slice, p.k), top = first.column + (int64_t)blockIdx.x * LANES * V;
     const int64_t row = top + lane * V; // V of them
     const T *x = v.matrix.data + batch * v.matrix.batch_stride + row * v.matrix.row_stride;
-    const int64_t vector = first_vector + (int64_t)blockIdx.z * COUNT; // COUNT of them, or what is left
-    const int count = (int)min(v.count - vector, (int64_t)COUNT);
-    const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
-    Sum sum[COUNT][V] = {};
+    const T *y = v.vectors.data + batch * v.vectors.batch_stride;
+    Sum sum[V] = {};
 
-    const auto fill = [&](pack<T, COUNT>(&part)[PART], int64_t from) { // zeros beyond the last vector
-        for (int i = threadIdx.x; i < COUNT * PART; i += BLOCK) {
-            const int j = i % COUNT, at = i / COUNT;
-
-            part[at].element[j] = j < count && from + at < end
-                                      ? y[(from + at) * v.vectors.row_stride + j * v.vectors.column_stride]
-                                      : T(0);
-        }
-    };
     const auto load = [&](int64_t i) { return *(const pack<T, V> *)&x[i * v.matrix.column_stride]; };
-    const auto multiply = [&](const pack<T, V> &values, const pack<T, COUNT> &others) {
+    const auto multiply = [&](const pack<T, V> &values, T other) {
 #pragma unroll
-        for (int j = 0; j < COUNT; j++)
-#pragma unroll
-            for (int e = 0; e < V; e++)
-                sum[j][e] += Sum(values.element[e]) * Sum(others.element[j]);
+        for (int e = 0; e < V; e++)
+            sum[e] += Sum(values.element[e]) * Sum(other);
     };
 
     pdl_wait();
     int parts = 0; // done
     for (int64_t from = begin; from < end; from += PART, parts++) {
         const int size = row < v.rows ? (int)min(end - from, (int64_t)PART) : 0;
-        const pack<T, COUNT> *part = y_parts[parts % 2];
+        T(&part)[PART] = y_parts[parts % 2];
         int i = warp;
 
-        fill(y_parts[parts % 2], from);
+        if (threadIdx.x < PART && from + threadIdx.x < end)
+            part[threadIdx.x] = y[(from + threadIdx.x) * v.vectors.row_stride];
         __syncthreads(); // this part is filled; and all warps have read the one before it
         for (; i + (IN_FLIGHT - 1) * WARPS < size; i += IN_FLIGHT * WARPS) {
             pack<T, V> values[IN_FLIGHT];
@@ -343,24 +344,115 @@ __global__ void __launch_bounds__(BLOCK)
             multiply(load(from + i), part[i]);
     }
 
-#pragma unroll
-    for (int j = 0; j < COUNT; j++) {
-        if (j >= count)
-            return;
-        for (int e = 0; e < V; e++)
-            of_warp[warp][e * LANES + lane] = sum[j][e];
-        __syncthreads(); // all warps have stored their sums
-        for (int r = threadIdx.x; r < LANES * V; r += BLOCK) {
-            const int64_t own = top + r % LANES * V + r / LANES;
-            Wide all = Wide(of_warp[0][r]);
+    for (int e = 0; e < V; e++)
+        of_warp[warp][e * LANES + lane] = sum[e];
+    __syncthreads(); // all warps have stored their sums
+    for (int r = threadIdx.x; r < LANES * V; r += BLOCK) {
+        const int64_t own = top + r % LANES * V + r / LANES;
+        Wide all = Wide(of_warp[0][r]);
 
-            for (int w = 1; w < WARPS; w++)
-                all += Wide(of_warp[w][r]);
-            if (own < v.rows)
-                store_sum(p, v, z, own, vector + j, all);
-        }
-        __syncthreads(); // the sums have been read before those of the next vector are stored
+        for (int w = 1; w < WARPS; w++)
+            all += Wide(of_warp[w][r]);
+        if (own < v.rows)
+            store_sum(p, v, z, own, 0, all);
     }
+}
+
+// What a block multiplies at once where the rows of the matrix are neighbours in memory: DEPTH elements of a pack
+// of rows per lane, and of VECTORS vectors.
+template <class T>
+struct column_stage {
+    static constexpr int V = PACK<T>, DEPTH = 4 * WARPS, ROWS = LANES * V;
+
+    alignas(16) T matrix[DEPTH][ROWS];
+    alignas(16) T vectors[DEPTH][VECTORS]; // all lanes read the same ones
+};
+
+// Several vectors: each warp takes every 8th element of k.
+template <class T, bool PACKS>
+__global__ void __launch_bounds__(BLOCK)
+    matmul_columns_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first)
+{
+    using Stage = column_stage<T>;
+    using Sum = accumulator_type<T>;
+    using Wide = wide_type<T>;
+    constexpr int V = Stage::V, DEPTH = Stage::DEPTH;
+    extern __shared__ __align__(16) unsigned char shared[];
+    Stage *stages = (Stage *)shared;
+
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.k_per_slice;
+    const int64_t end = min(begin + p.k_per_slice, p.k), column_stride = v.matrix.column_stride;
+    const int64_t row = first.column + (int64_t)blockIdx.x * Stage::ROWS + lane * V; // V of them
+    const T *x = v.matrix.data + batch * v.matrix.batch_stride + row * v.matrix.row_stride;
+    const int64_t vector = first_vector + (int64_t)blockIdx.z * VECTORS; // VECTORS of them, or what is left
+    const int count = (int)min(v.count - vector, (int64_t)VECTORS);
+    const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
+    const bool across = v.vectors.column_stride == 1; // neighbours in memory belong to different vectors
+
+    const auto load = [&](Stage &stage, int64_t from) { // zeros beyond the last row, the end of k, the last vector
+        copy_vectors(stage.vectors, y + from * v.vectors.row_stride, v.vectors, across, count, end - from);
+#pragma unroll
+        for (int k = warp; k < DEPTH && from < end; k += WARPS) {
+            T *to = &stage.matrix[k][lane * V];
+            const T *source = x + (from + k) * column_stride;
+
+            if (row >= v.rows || from + k >= end)
+                *(pack<T, V> *)to = {};
+            else if (PACKS)
+                __pipeline_memcpy_async(to, source, sizeof(pack<T, V>));
+            else
+                for (int e = 0; e < V; e++)
+                    copy_element(&to[e], source + e * v.matrix.row_stride, row + e < v.rows, x);
+        }
+        __pipeline_commit();
+    };
+
+    pdl_wait();
+    Sum sum[VECTORS][V] = {};
+    for (int s = 0; s < STAGES - 1; s++)
+        load(stages[s], begin + s * DEPTH);
+    int s = 0;
+    for (int64_t from = begin; from < end; from += DEPTH) {
+        __pipeline_wait_prior(STAGES - 2); // this thread's copies to the stage are complete,
+        __syncthreads();                   // so are all threads'; and the stage before it has been read
+        load(stages[(s + STAGES - 1) % STAGES], from + (STAGES - 1) * DEPTH);
+#pragma unroll
+        for (int k = warp; k < DEPTH; k += WARPS) {
+            const auto values = *(const pack<T, V> *)&stages[s].matrix[k][lane * V];
+            const auto others = *(const pack<T, VECTORS> *)stages[s].vectors[k];
+#pragma unroll
+            for (int j = 0; j < VECTORS; j++)
+#pragma unroll
+                for (int e = 0; e < V; e++)
+                    sum[j][e] += Sum(values.element[e]) * Sum(others.element[j]);
+        }
+        s = s + 1 == STAGES ? 0 : s + 1;
+    }
+
+    Sum(*of_warp)[VECTORS][V][LANES] = (Sum(*)[VECTORS][V][LANES])shared;
+    __pipeline_wait_prior(0);
+    __syncthreads(); // the stages have been read
+#pragma unroll
+    for (int j = 0; j < VECTORS; j++)
+#pragma unroll
+        for (int e = 0; e < V; e++)
+            of_warp[warp][j][e][lane] = sum[j][e];
+    __syncthreads();                 // all warps have stored their sums
+    static_assert(WARPS == VECTORS); // a warp adds up those of one vector
+    pack<T, V> result;
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+        Wide all = Wide(of_warp[0][warp][e][lane]);
+
+        for (int w = 1; w < WARPS; w++)
+            all += Wide(of_warp[w][warp][e][lane]);
+        result.element[e] = convert<T>(all);
+        if (warp < count && row + e < v.rows && (p.slices > 1 || !v.stores_packs))
+            store_sum(p, v, z, row + e, vector + warp, all);
+    }
+    if (warp < count && row < v.rows && p.slices == 1 && v.stores_packs)
+        *(pack<T, V> *)&p.c[z * p.m * p.n + row + (vector + warp) * v.column_stride] = result;
 }
 
 // Packs of k: of the matrix's rows and, if there is only one, of the vector. Packs of rows: of the matrix alone.
@@ -403,14 +495,23 @@ static cudaError_t launch_along_k(const product<T> &p, const matvec<T> &v, cudaS
     });
 }
 
-template <class T, int COUNT, bool PACKS>
+template <class T, bool PACKS>
 static cudaError_t launch_across_k(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
 {
-    return cover_rows(p, v, COUNT, LANES * (PACKS ? PACK<T> : 1),
-                      [&](dim3 grid, int64_t group_of_vectors, corner first) {
-                          return launch<matmul_columns_by_vectors<T, COUNT, PACKS>>(
-                              grid, BLOCK, 0, stream, p, v, group_of_vectors * COUNT, first);
-                      });
+    using Stage = column_stage<T>;
+    constexpr int SUMS = WARPS * VECTORS * Stage::ROWS * (int)sizeof(accumulator_type<T>);
+    constexpr int BYTES = std::max(STAGES * (int)sizeof(Stage), SUMS);
+
+    if (v.count == 1)
+        return cover_rows(p, v, 1, LANES * (PACKS ? PACK<T> : 1), [&](dim3 grid, int64_t, corner first) {
+            return launch<matmul_columns_by_vector<T, PACKS>>(grid, BLOCK, 0, stream, p, v, first);
+        });
+    if (cudaError_t error = allow_shared_bytes<matmul_columns_by_vectors<T, PACKS>>(BYTES))
+        return error;
+    return cover_rows(p, v, VECTORS, Stage::ROWS, [&](dim3 grid, int64_t group_of_vectors, corner first) {
+        return launch<matmul_columns_by_vectors<T, PACKS>>(grid, BLOCK, BYTES, stream, p, v,
+                                                           group_of_vectors * VECTORS, first);
+    });
 }
 
 cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
@@ -422,10 +523,8 @@ cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
         const auto start = [&](auto any_packs) {
             constexpr bool PACKS = decltype(any_packs)::value;
 
-            return args->along_k  ? launch_along_k<T, PACKS>(p, v, stream)
-                   : v.count == 1 ? launch_across_k<T, 1, PACKS>(p, v, stream)
-                   : v.count == 2 ? launch_across_k<T, 2, PACKS>(p, v, stream)
-                                  : launch_across_k<T, VECTORS, PACKS>(p, v, stream);
+            return args->along_k ? launch_along_k<T, PACKS>(p, v, stream)
+                                 : launch_across_k<T, PACKS>(p, v, stream);
         };
 
         return multiply_and_add_slices(p, stream, [&] {
