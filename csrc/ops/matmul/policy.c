@@ -188,10 +188,9 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
 }
 
 /* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
- * per multiprocessor by rows, 1 for several vectors, 2 by columns. Several vectors take 1.05 times as long as one
- * by rows, 1.5 times by columns; and their blocks by rows take START_US beside, and BLOCK_US for each on a
- * multiprocessor, which matters where k is short (measured on an H100 at m x 8 x 16384, 100000 x 8 x 64, 4096 x 8
- * x 16; by columns on an H200 at 8 x 16384 x 16384). */
+ * per multiprocessor by rows, 2 by columns, 1 for several vectors. Several vectors take 1.05 times as long as one;
+ * by rows they cost START_US more, and BLOCK_US for each block of a multiprocessor, which matters where k is
+ * short. (Measured on an H100 at m x 8 x 16384, 8 x 16384 x 16384, 100000 x 8 x 64 and 4096 x 8 x 16.) */
 static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
@@ -201,10 +200,10 @@ static double gpu_matvec_time(const struct device *device, enum dtype dtype, str
     const npy_intp columns = LANES * PACK_BYTES / dtype_bytes(dtype);
     const npy_intp groups =
         by_rows ? divide_up(size.m, several ? ROWS_OF_SEVERAL : ROWS_OF_ONE) : divide_up(size.n, columns);
-    const int saturating = !by_rows ? 2 : several ? 1 : 6;
+    const int saturating = several ? 1 : by_rows ? 6 : 2;
     const double share = (double)(size.batches * groups * slices) / (saturating * device->multiprocessors);
     const double memory = bytes_of(dtype, size) / (BYTES_PER_US * (share < 1 ? share : 1));
-    const double times_of_one = several ? by_rows ? 1.05 : 1.5 : 1;
+    const double times_of_one = several ? 1.05 : 1;
     const double blocks = several && by_rows ? START_US + share * BLOCK_US : 0;
 
     return LAUNCH_US + memory * times_of_one + blocks + (slices > 1 ? ADD_US : 0);

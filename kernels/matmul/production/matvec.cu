@@ -4,11 +4,12 @@
 // The idea: the larger operand is a matrix of many rows along k, the other one VECTORS vectors (more of them take
 // several rounds). Where k is contiguous, a group of threads takes a row, loads neighbouring packs of it, and adds
 // up its sums by shuffles. For several vectors, parts of 64 rows and of the vectors are copied to shared memory by
-// cp.async, the next ones while these are multiplied; each warp takes an eighth of their k, and a lane two of the
-// rows. Where the rows are neighbours in memory (a vector times a row-major matrix), a lane takes a pack of rows,
-// and the warps of a block take every 8th element of k; with several vectors cp.async copies both operands. What
-// `simt` wastes on it: 63 of the 64 columns of its tile. Launch: blocks of 256 threads per slice of k, and per 1,
-// 8 or 64 rows or 32 packs of rows; then the sums of the slices.
+// cp.async (elements of less than 4 bytes one by one), the next ones while these are multiplied; of each part a
+// warp takes an eighth of k, and a lane two rows. Where the rows are neighbours in memory (a vector times a
+// row-major matrix), a lane takes a pack of rows, and the warps of a block take every 8th element of k; with
+// several vectors cp.async copies both operands. What `simt` wastes on it: 63 of the 64 columns of its tile.
+// Launch: blocks of 256 threads per slice of k, and per 1, 8 or 64 rows or 32 packs of rows; then the sums of the
+// slices.
 #include <cuda_pipeline.h>
 
 #include "../../common/dispatch.cuh"
@@ -143,9 +144,9 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 // What a block multiplies at once: DEPTH elements, 256 bytes, of ROWS rows of the matrix and of VECTORS vectors.
-template <class T>
+template <class T, int ROWS_OF_LANE>
 struct row_stage {
-    static constexpr int V = 16 / (int)sizeof(T), DEPTH = 16 * V, ROWS = 2 * LANES;
+    static constexpr int V = 16 / (int)sizeof(T), DEPTH = 16 * V, ROWS = ROWS_OF_LANE * LANES;
     static constexpr int PER_WARP = DEPTH / WARPS; // of k, two packs of V
 
     alignas(16) T matrix[ROWS][DEPTH + V]; // lanes read packs of 32 rows: 8 of them are in different banks
@@ -153,7 +154,12 @@ struct row_stage {
 };
 constexpr int STAGES = 3;
 
-// Copies an element to shared memory, or a zero: in the background if it has 4 bytes or more.
+// The distance of the sums of two vectors: those of neighbouring rows and 8 vectors are in different banks.
+template <class Sum>
+constexpr int SUM_PITCH = LANES + 16 / (int)sizeof(Sum);
+
+// Copies an element to shared memory, or a zero: in the background if it has 4 bytes or more. `valid`: an address
+// that may be read, of which nothing is copied.
 template <class T>
 static __device__ void copy_element(T *to, const T *from, bool inside, const T *valid)
 {
@@ -169,7 +175,7 @@ static __device__ void copy_vectors(T (&to)[DEPTH][VECTORS], const T *from, cons
                                     bool across, int count, int64_t left)
 {
     for (int i = threadIdx.x; i < DEPTH * VECTORS && left > 0; i += BLOCK) {
-        const int j = across ? i % VECTORS : i / 8 % VECTORS; // 32 bytes or more of a vector, which are a sector
+        const int j = across ? i % VECTORS : i / 8 % VECTORS; // 8 neighbours: a sector of 4-byte elements
         const int at = across ? i / VECTORS : i % 8 + i / (8 * VECTORS) * 8;
 
         copy_element(&to[at][j], from + at * vectors.row_stride + j * vectors.column_stride,
@@ -177,14 +183,14 @@ static __device__ void copy_vectors(T (&to)[DEPTH][VECTORS], const T *from, cons
     }
 }
 
-template <class T, bool PACKS>
+template <class T, int ROWS_OF_LANE, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
     matmul_rows_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first)
 {
-    using Stage = row_stage<T>;
+    using Stage = row_stage<T, ROWS_OF_LANE>;
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
-    constexpr int V = Stage::V, DEPTH = Stage::DEPTH, ROWS_OF_LANE = Stage::ROWS / LANES;
+    constexpr int V = Stage::V, DEPTH = Stage::DEPTH;
     constexpr int PACKS_OF_ROW = DEPTH / V, STEP = BLOCK / PACKS_OF_ROW; // threads; rows that they copy at once
     constexpr int FLUSH = 16; // stages whose products are added up in `sum`, before that is added to `total`
     extern __shared__ __align__(16) unsigned char shared[];
@@ -204,6 +210,8 @@ __global__ void __launch_bounds__(BLOCK)
     const auto copy_pack = [&](T *to, int r, int64_t i) { // zeros beyond the last row and the end of k
         const T *from = x + (row + r) * row_stride;
 
+        if (row + r >= v.rows && i >= begin + STAGES * DEPTH)
+            return; // the zeros of this stage are still there
         if (row + r >= v.rows || i >= end)
             *(pack<T, V> *)to = {};
         else if (PACKS)
@@ -213,7 +221,7 @@ __global__ void __launch_bounds__(BLOCK)
                 copy_element(&to[e], from + (i + e) * v.matrix.column_stride, i + e < end, x);
     };
     const auto load = [&](Stage &stage, int64_t from) {
-        const bool whole = PACKS && row + Stage::ROWS <= v.rows && from + DEPTH <= end; // no copy needs a test
+        const bool whole = PACKS && row + Stage::ROWS <= v.rows && from + DEPTH <= end; // no row needs a test
 
         copy_vectors(stage.vectors, y + from * v.vectors.row_stride, v.vectors, across, count, end - from);
         if (whole) {
@@ -271,7 +279,7 @@ __global__ void __launch_bounds__(BLOCK)
     }
     flush();
 
-    constexpr int PITCH = LANES + 16 / (int)sizeof(Sum); // 8 vectors of neighbouring rows are in different banks
+    constexpr int PITCH = SUM_PITCH<Sum>;
     Sum(*of_warp)[VECTORS][PITCH] = (Sum(*)[VECTORS][PITCH])shared; // the sums of a row of each lane
     const bool rows_first = v.column_stride != 1;                   // neighbouring threads store neighbours in C
     const int own_vector = rows_first ? warp : threadIdx.x % VECTORS;
@@ -459,7 +467,7 @@ __global__ void __launch_bounds__(BLOCK)
 template <class T>
 static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along_k)
 {
-    constexpr int V = PACK<T>, STAGE_V = row_stage<T>::V;
+    constexpr int V = PACK<T>, STAGE_V = row_stage<T, 1>::V;
 
     if (!along_k)
         return has_packs<V>(v.matrix.transposed(), v.rows, true);
@@ -476,6 +484,22 @@ static cudaError_t cover_rows(const product<T> &p, const matvec<T> &v, int per_g
     return cover(ceil_div(v.count, per_group), p.batches * p.slices, v.rows, 1, rows, start);
 }
 
+template <class T, int ROWS_OF_LANE, bool PACKS>
+static cudaError_t launch_rows(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
+{
+    using Stage = row_stage<T, ROWS_OF_LANE>;
+    using Sum = accumulator_type<T>;
+    constexpr int SUMS = WARPS * VECTORS * SUM_PITCH<Sum> * (int)sizeof(Sum);
+    constexpr int BYTES = std::max(STAGES * (int)sizeof(Stage), SUMS);
+
+    if (cudaError_t error = allow_shared_bytes<matmul_rows_by_vectors<T, ROWS_OF_LANE, PACKS>>(BYTES))
+        return error;
+    return cover_rows(p, v, VECTORS, Stage::ROWS, [&](dim3 grid, int64_t group_of_vectors, corner first) {
+        return launch<matmul_rows_by_vectors<T, ROWS_OF_LANE, PACKS>>(grid, BLOCK, BYTES, stream, p, v,
+                                                                      group_of_vectors * VECTORS, first);
+    });
+}
+
 template <class T, bool PACKS>
 static cudaError_t launch_along_k(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
 {
@@ -486,13 +510,7 @@ static cudaError_t launch_along_k(const product<T> &p, const matvec<T> &v, cudaS
         return cover_rows(p, v, 1, BLOCK / group, [&](dim3 grid, int64_t, corner first) {
             return launch<matmul_rows_by_vector<T, PACKS>>(grid, BLOCK, 0, stream, p, v, first, group);
         });
-    constexpr int BYTES = STAGES * (int)sizeof(row_stage<T>);
-    if (cudaError_t error = allow_shared_bytes<matmul_rows_by_vectors<T, PACKS>>(BYTES))
-        return error;
-    return cover_rows(p, v, VECTORS, row_stage<T>::ROWS, [&](dim3 grid, int64_t group_of_vectors, corner first) {
-        return launch<matmul_rows_by_vectors<T, PACKS>>(grid, BLOCK, BYTES, stream, p, v,
-                                                        group_of_vectors * VECTORS, first);
-    });
+    return v.rows <= LANES ? launch_rows<T, 1, PACKS>(p, v, stream) : launch_rows<T, 2, PACKS>(p, v, stream);
 }
 
 template <class T, bool PACKS>
