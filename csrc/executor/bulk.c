@@ -454,6 +454,12 @@ static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
         refuse(w, KIND_TRAP, bulk, "with a tensor map of TF32, which the executor knows for loads only");
     if ((uintptr_t)shared % TENSOR_GRAIN)
         refuse(w, KIND_MISALIGNED, bulk, "with an address in shared memory that is not a multiple of 128");
+    if ((int64_t)bulk->copy.at[0] * bulk->tensor.element % GRAIN) { /* an H100 reports an illegal instruction */
+        snprintf(why, sizeof why,
+                 "of a box that begins at %d in dimension 0, at no multiple of 16 bytes: elements have %u",
+                 bulk->copy.at[0], bulk->tensor.element);
+        refuse(w, KIND_MISALIGNED, bulk, why);
+    }
     bulk->copy.bytes = bulk->tensor.element;
     for (int i = 0; i < rank; i++) {
         if (!bulk->copy.mbarrier && bulk->copy.at[i] < 0) { /* CUDA C++ Programming Guide, on tensor copies */

@@ -29,7 +29,10 @@ struct wgmma_state {
     struct rendezvous groups[GROUPS];
     struct counts {
         uint32_t fences, commits;
-    } counts[MAX_THREADS];       /* that each thread has executed */
+        uint64_t sites;   /* of all of them, hashed */
+        const char *file; /* of the last one */
+        int line;
+    } counts[MAX_THREADS];       /* what each thread has executed */
     uint32_t commits[MAX_WARPS]; /* of the warps, when they were last together */
     struct warp_registers registers[MAX_WARPS];
 };
@@ -278,38 +281,54 @@ static void check_same(struct worker *w, const struct rendezvous *at, const stru
     }
 }
 
-/* The instruction that two of these lanes have executed different numbers of times; NULL if there is none. */
-static const char *counted_differently(const struct worker *w, unsigned warp, uint32_t lanes)
+/* The lane of these that has executed other fences and commits than the first one, or as many elsewhere; -1: none
+ */
+static int different_lane(const struct worker *w, unsigned warp, uint32_t lanes)
 {
     const struct counts *all = &w->wgmma->counts[warp * LANES], *first = &all[lanes ? __builtin_ctz(lanes) : 0];
 
     for (; lanes; lanes &= lanes - 1) {
         const struct counts *other = &all[__builtin_ctz(lanes)];
 
-        if (other->fences != first->fences)
-            return "wgmma.fence";
-        if (other->commits != first->commits)
-            return "wgmma.commit_group";
+        if (other->fences != first->fences || other->commits != first->commits || other->sites != first->sites)
+            return __builtin_ctz(lanes);
     }
-    return NULL;
+    return -1;
+}
+
+/* Describes the difference of that lane from the first one of `lanes`. */
+static const struct counts *describe_difference(const struct worker *w, unsigned warp, uint32_t lanes, int lane,
+                                                char *what)
+{
+    const struct counts *first = &w->wgmma->counts[warp * LANES + (unsigned)__builtin_ctz(lanes)];
+    const struct counts *other = &w->wgmma->counts[warp * LANES + (unsigned)lane];
+    const struct counts *site = other->fences + other->commits > first->fences + first->commits ? other : first;
+    const char *instruction = other->fences != first->fences     ? "wgmma.fence"
+                              : other->commits != first->commits ? "wgmma.commit_group"
+                                                                 : "wgmma.fence or wgmma.commit_group";
+
+    snprintf(
+        what, MESSAGE_BYTES,
+        "warp divergence: %s needs all 32 lanes of the warp, and lanes %d and %d of warp %u have not executed the "
+        "same ones, the last one at %.200s:%d",
+        instruction, __builtin_ctz(lanes), lane, warp, site->file, site->line);
+    return site;
 }
 
 /* The lanes of a warp are together. In a launch without an observer they have not waited for each other at fences
- * and commits, which would take as long as the multiplication; so these are compared now. */
-static void count_together(struct worker *w, unsigned warp)
+ * and commits, which would take as long as the multiplication; so what they have executed is compared now. (At
+ * which barriers between they did is not.) */
+static void compare_lanes(struct worker *w, unsigned warp)
 {
-    const struct waiting *site = &w->waiting[w->current];
-    const char *instruction = counted_differently(w, warp, ~w->warp_exited[warp]);
+    const uint32_t lanes = ~w->warp_exited[warp];
+    const int lane = different_lane(w, warp, lanes);
     char what[MESSAGE_BYTES];
 
     w->wgmma->commits[warp] = w->wgmma->counts[w->current].commits;
-    if (!instruction)
+    if (lane < 0)
         return;
-    snprintf(
-        what, sizeof what,
-        "warp divergence: %s needs all 32 lanes of the warp, and some have not executed it before they meet at "
-        "%.200s:%d",
-        instruction, site->file, site->line);
+    const struct counts *site = describe_difference(w, warp, lanes, lane, what);
+
     worker_fail(w, KIND_BARRIER, what, site->file, site->line);
 }
 
@@ -320,7 +339,7 @@ static NOINLINE void arrive(struct smemkit_warp_call *const lanes[32])
     const unsigned warp = w->current / LANES, group = warp / GROUP_WARPS;
     struct rendezvous *at = &w->wgmma->groups[group];
 
-    count_together(w, warp);
+    compare_lanes(w, warp);
     check_same(w, at, lane_of(lanes, 0));
     for (unsigned lane = 0; lane < LANES; lane++) {
         struct smemkit_wgmma *call = lane_of(lanes, lane);
@@ -391,7 +410,7 @@ static NOINLINE void fence_warp(struct smemkit_warp_call *const lanes[32])
 
 static NOINLINE void commit_warp(struct smemkit_warp_call *const lanes[32])
 {
-    (void)lanes; /* their counts are compared at the next instruction for which they wait */
+    (void)lanes; /* compare_lanes does the rest */
 }
 
 static void remove_seen(struct wgmma_state *all)
@@ -413,7 +432,7 @@ static NOINLINE void wait_warp(struct smemkit_warp_call *const lanes[32])
     const unsigned groups = ((const struct warp_action *)lanes[w->current % LANES])->groups;
     struct wgmma_state *all = w->wgmma;
 
-    count_together(w, warp);
+    compare_lanes(w, warp);
     for (unsigned i = 0; i < all->count; i++) {
         struct wgmma *item = &all->items[i];
 
@@ -440,11 +459,28 @@ static void act(const char *instruction, void (*run)(struct smemkit_warp_call *c
     smemkit_warp_call(&action.call, file, line);
 }
 
+static struct counts *count(struct worker *w, const char *instruction, const char *file, int line)
+{
+    struct counts *counts = &own_state(w)->counts[w->current];
+    char what[MESSAGE_BYTES];
+
+    if (w->current / LANES * LANES + LANES > w->count) {
+        snprintf(what, sizeof what,
+                 "warp divergence at %.200s:%d: %s needs all 32 lanes of the warp, and the block has %u threads",
+                 file, line, instruction, w->count);
+        worker_fail(w, KIND_BARRIER, what, file, line);
+    }
+    counts->sites = (counts->sites ^ (uintptr_t)file ^ (unsigned)line) * UINT64_C(0x9E3779B97F4A7C15);
+    counts->file = file;
+    counts->line = line;
+    return counts;
+}
+
 void smemkit_wgmma_fence(const char *file, int line)
 {
     struct worker *w = own_worker();
 
-    own_state(w)->counts[w->current].fences++;
+    count(w, "wgmma.fence", file, line)->fences++;
     if (w->tracer)
         act("wgmma.fence", fence_warp, 0, file, line);
 }
@@ -453,7 +489,7 @@ void smemkit_wgmma_commit(const char *file, int line)
 {
     struct worker *w = own_worker();
 
-    own_state(w)->counts[w->current].commits++;
+    count(w, "wgmma.commit_group", file, line)->commits++;
     if (w->tracer)
         act("wgmma.commit_group", commit_warp, 0, file, line);
 }
@@ -495,23 +531,21 @@ void wgmma_exit(struct worker *w)
     remove_seen(all);
 }
 
-/* Of a launch without an observer: see count_together. */
-static void check_counts(struct worker *w)
+/* Of a launch without an observer: see compare_lanes. */
+static void compare_all_lanes(struct worker *w)
 {
-    for (unsigned warp = 0; warp < w->count / LANES && !w->tracer; warp++) {
-        const char *instruction = counted_differently(w, warp, ~UINT32_C(0));
+    for (unsigned warp = 0; warp < w->count / LANES && !w->tracer && !w->fault.error; warp++) {
+        const int lane = different_lane(w, warp, ~UINT32_C(0));
 
-        if (!instruction)
+        if (lane < 0)
             continue;
         w->fault.error = ERROR_LAUNCH_FAILURE;
-        snprintf(w->fault.message, MESSAGE_BYTES,
-                 "warp divergence: %s needs all 32 lanes of the warp, and some lanes of warp %u exit without it",
-                 instruction, warp);
+        (void)describe_difference(w, warp, ~UINT32_C(0), lane, w->fault.message);
     }
 }
 
 void wgmma_finish(struct worker *w)
 {
     setmaxnreg_finish(w, w->wgmma->registers);
-    check_counts(w);
+    compare_all_lanes(w);
 }

@@ -513,7 +513,7 @@ def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
     reach = _reach(array)
     alignment = min(parameter.element_bytes & -parameter.element_bytes, _MAX_ACCESS_BYTES) or 1
     while array.size and isinstance(base := base.base, np.ndarray):
-        if isinstance(base, np.memmap) or base.nbytes > _MAX_BASE_BYTES:
+        if isinstance(base, np.memmap) or (base.nbytes > _MAX_BASE_BYTES and not parameter.takes_gaps):
             break
         first = _address(array) - _address(base)
         whole = base.flags.c_contiguous or base.flags.f_contiguous
@@ -523,8 +523,8 @@ def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
             host_memory = base
     if not host_memory.flags.c_contiguous and not host_memory.flags.f_contiguous:
         raise ValueError(
-            f"{parameter.name}: expected an array without gaps, or a view of one in memory with at most "
-            f"{_MAX_BASE_BYTES} bytes; .copy() has none"
+            f"{parameter.name}: expected an array without gaps, or a view of one that is in memory and as "
+            "writeable; .copy() has none"
         )
     return _as_bytes(host_memory)
 

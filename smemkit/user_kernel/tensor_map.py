@@ -53,14 +53,16 @@ class TensorMap(ArrayArgument):
     array : numpy.ndarray or Array
         NumPy's is copied to the device for each launch, and back if it is writeable.
     box : sequence of int
-        Elements per dimension, at most 256.
+        Elements per dimension, at most 256. The box of a copy begins at a multiple of 16 bytes in the last
+        dimension.
     swizzle : {0, 32, 64, 128}
         Bytes of the pattern by which chunks of 16 bytes are exchanged in shared memory. A row of the box has at
         most as many; the rows of shared memory have as many.
     fill : {"zeros", "nan"}
         What elements outside the array are read as. Every 16 bits of the NaN are 0x7ff7, in all types.
     strides : sequence of int, optional
-        Bytes between elements in each dimension; those of the array if they are left out.
+        Bytes between elements in each dimension; those of the array if they are left out, as they must be if
+        it has gaps.
     element_strides : sequence of int, optional
         Steps of 1 to 8 elements from one element of the box to the next, 1 in the last dimension: shared memory
         receives one in so many. All 1 if they are left out.
@@ -171,7 +173,11 @@ class TensorMap(ArrayArgument):
                 f"{self.strides}"
             )
         reach = size + sum(stride * (extent - 1) for stride, extent in zip(self.strides, shape, strict=True))
-        own = size + sum(stride * (extent - 1) for stride, extent in zip(self.array.strides, shape, strict=True))
+        array = self.array
+        whole = array.flags.c_contiguous if isinstance(array, np.ndarray) else array.is_contiguous
+        if not (self._own_strides or whole):
+            raise ValueError("strides: expected none for an array with gaps, whose own are taken")
+        own = size + sum(stride * (extent - 1) for stride, extent in zip(array.strides, shape, strict=True))
         if reach > own:
             raise ValueError(f"strides: expected at most the {own} bytes of the array, got a reach of {reach}")
 

@@ -276,7 +276,7 @@ def test_the_same_bits_on_every_run(device):
 @pytest.mark.parametrize(
     "shape",
     [
-        *((67, 301, 68), (5, 1024, 1), (1, 1024, 7), (33, 2100, 34), (9, 33, 9)),
+        *((67, 301, 68), (5, 1024, 1), (1, 1024, 7), (33, 2100, 34), (9, 33, 9), (66, 1024, 3)),
         pytest.param((129, 2100, 130), marks=pytest.mark.slow),
     ],
     ids=str,
@@ -290,6 +290,14 @@ def test_the_same_bits_however_memory_is_aligned(device, name, shape, offset):
     moved = [on(device, np.concatenate([np.zeros(offset, x.dtype), x.ravel()]))[offset:] for x in (a, b)]
     x, y = (array.reshape(shape) for array, shape in zip(moved, (a.shape, b.shape), strict=True))
     assert_array_equal(smemkit.matmul(x, y, kernel=name).numpy(), first)
+
+
+def test_what_lies_beyond_a_slice_of_k_does_not_count(device):
+    """matvec's stage at a slice's end has elements of the next slice, where an infinity times 0 would be NaN."""
+    a, b = np.ones((70, 20000), np.float32), np.ones((20000, 3), np.float32)
+    a[:, 6700] = np.inf
+    result = smemkit.matmul(on(device, a), on(device, b), kernel="matvec").numpy()
+    assert_array_equal(result, np.full((70, 3), np.inf, np.float32))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -392,7 +400,7 @@ def test_block_tiles_multiply_batches(device, name):
 def checked_shapes(name, dtype):
     """m, k, n that the checker runs a kernel on."""
     if name == "matvec":  # for a large A, and with rows by whole blocks
-        return [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
+        return [(9, 400, 3), (40, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
     if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
         return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
     if name.startswith("wgmma_digits"):  # the second: more pairs of tiles than stages; the last: no whole packs

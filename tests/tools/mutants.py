@@ -655,10 +655,17 @@ MUTANTS = [
     Mutant(
         "matvec-lacks-its-barriers",
         "kernels/matmul/production/matvec.cu",
-        "        __syncthreads(); // all warps have stored their sums",
-        "        // all warps have stored their sums",
+        "__syncthreads(); // all warps have stored their sums",
+        "// all warps have stored their sums",
         "tests/ops/test_matmul.py -k no_fault",
         3,
+    ),
+    Mutant(
+        "matvec-by-columns-lacks-a-barrier",
+        "kernels/matmul/production/matvec.cu",
+        "__syncthreads();                 // all warps have stored their sums",
+        "// all warps have stored their sums",
+        "tests/ops/test_matmul.py -k no_fault",
     ),
     Mutant(
         "matvec-reads-a-stage-that-is-not-filled",
@@ -668,11 +675,19 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k no_fault",
     ),
     Mutant(
+        "matvec-by-columns-reads-a-stage-that-is-not-filled",
+        "kernels/matmul/production/matvec.cu",
+        "        __syncthreads();                   // so are all threads'",
+        "        // so are all threads'",
+        "tests/ops/test_matmul.py -k no_fault",
+    ),
+    Mutant(
         "matvec-reads-a-stage-that-is-being-copied",
         "kernels/matmul/production/matvec.cu",
         "        __pipeline_wait_prior(STAGES - 2);",
         "        __pipeline_wait_prior(STAGES - 1);",
         "tests/ops/test_matmul.py -k no_fault",
+        2,
     ),
     Mutant(
         "matvec-by-columns-reads-a-part-that-is-not-filled",
@@ -686,7 +701,7 @@ MUTANTS = [
         "kernels/matmul/production/matvec.cu",
         "row + r >= v.rows || i >= end",
         "row + r >= v.rows || i >= p.k",
-        "tests/ops/test_matmul.py -k long",
+        "tests/ops/test_matmul.py -k beyond",
     ),
     Mutant(
         "matvec-adds-sums-twice",

@@ -128,10 +128,12 @@ def random_tensor(rng, rank, swizzle, itemsize, overlaps):
 
 
 def random_coordinates(rng, tensor, lowest):
+    unit = 16 // tensor.itemsize  # at which boxes may begin
     """The box has elements of the tensor in most cases; in others it is anywhere near."""
     far = rng.random() < 0.15
     low = [max(lowest, -size + (not far)) for size in tensor.box]
-    return tuple(int(rng.integers(a, size + 4 * far)) for a, size in zip(low, tensor.shape, strict=True))
+    first = [int(rng.integers(a, size + 4 * far)) for a, size in zip(low, tensor.shape, strict=True)]
+    return (*first[:-1], first[-1] // unit * unit)
 
 
 def random_copies(count, lowest):

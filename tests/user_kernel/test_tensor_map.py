@@ -86,6 +86,7 @@ def random_map(rng):
     shape = [int(length) for length in rng.integers(1, 9, rank - 1)]
     shape += [int(rng.integers(1, 40)) * (16 // size) if rank > 1 else int(rng.integers(1, 300))]
     first = [int(rng.integers(-3, n + 2)) for n in shape]
+    first[-1] = first[-1] // (16 // size) * (16 // size)
     fill = "nan" if dtype in (np.float32, np.float16, np.float64) and rng.integers(2) else "zeros"
     return rank, dtype, swizzle, tuple(box), tuple(shape), first, fill
 
@@ -277,6 +278,17 @@ def test_a_store_may_not_begin_before_the_tensor():
     box = smemkit.TensorMap(x, (8, 32))
     with pytest.raises(smemkit.Error, match="to a box that begins at -8 in dimension 0: only a load may"):
         kernel(2, "true")[1, 32, 1024](box, box, seen, 1024, -8, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("guard", ["false", "true"])
+def test_a_box_begins_at_a_multiple_of_16_bytes(guard):
+    """An H100 reports an illegal instruction for boxes of float16 at -4, 4 and 28, and none at -8, 8 and 24."""
+    x, seen = np.ones((8, 32), np.float16), np.zeros(512, np.uint8)
+    box = smemkit.TensorMap(x, (8, 32))
+    kernel(2, guard)[1, 32, 1024](box, box, seen, 512, 8, 0, 0, 0, 0)
+    message = "of a box that begins at 4 in dimension 0, at no multiple of 16 bytes: elements have 2"
+    with pytest.raises(smemkit.Error, match=message):
+        kernel(2, guard)[1, 32, 1024](box, box, seen, 512, 4, 0, 0, 0, 0)
 
 
 def test_faults_of_tensor_copies():

@@ -643,16 +643,25 @@ def test_a_function_must_not_return_with_accumulators_in_use():
 
 
 @pytest.mark.parametrize("instruction", ["wgmma.fence", "wgmma.commit_group"])
-@pytest.mark.parametrize(
-    ("waiting", "message"),
-    [(128, "some have not executed it before they meet at"), (0, "some lanes of warp 1 exit without it")],
-)
-def test_launches_tell_lanes_that_lack_an_instruction(instruction, waiting, message):
+@pytest.mark.parametrize("where", ["before a wait", "at the end", "at another line", "in half a warp"])
+def test_launches_tell_lanes_that_lack_an_instruction(instruction, where):
     statement = f'asm volatile("{instruction}.sync.aligned;" ::: "memory");'
     assert ONES.count(statement) == 1
-    moved = f"\n    __syncthreads();\n    if (threadIdx.x != 40)\n        {statement}" if waiting == 0 else ""
-    text = ONES.replace(statement, "" if moved else f"if (threadIdx.x != 40) {statement}")
-    if moved:  # behind all multiplications
-        text = text.replace("        start(d, s);\n    if", f"        start(d, s);{moved}\n    if")
-    with pytest.raises(smemkit.Error, match=f"{instruction} needs all 32 lanes of the warp, and {message}"):
-        kernel(text)[1, 128](np.zeros((128, 4), np.float32), waiting, 0)
+    some = f"if (threadIdx.x != 40)\n        {statement}"
+    message = f"{instruction} needs all 32 lanes of the warp, and lanes 0 and 8 of warp 1 have not .* kernel.cu:"
+    if where == "before a wait":
+        text = ONES.replace(statement, some)
+    elif where == "at another line":
+        text = ONES.replace(statement, f"{some}\n    else\n        {statement}")
+        message = message.replace(instruction, "wgmma.fence or wgmma.commit_group")
+    else:  # behind all multiplications
+        text = ONES.replace(statement, "")
+        text = text.replace(
+            "        start(d, s);\n    if", f"        start(d, s);\n    __syncthreads();\n    {some}\n    if"
+        )
+    threads, waiting = 128, 0 if where == "at the end" else 128
+    if where == "in half a warp":
+        text, threads = f"__global__ void half(float *out, int, int) {{ {statement} }}", 16
+        message = f"{instruction} needs all 32 lanes of the warp, and the block has 16 threads"
+    with pytest.raises(smemkit.Error, match=message):
+        kernel(text)[1, threads](np.zeros((128, 4), np.float32), waiting, 0)

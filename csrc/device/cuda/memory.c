@@ -4,6 +4,7 @@
  * to the device when that runs short, or when empty_cache() is called.
  */
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,45 +18,61 @@ struct deferred {
     device_stream stream;
 };
 
-/* Lets the other GPUs read and write a new pool, so that copies between them take the link's full speed; without
- * access they are as right, but slower (see peer.c). This takes no memory on the other GPUs. */
+/* Gives the other GPUs access to a new pool, so that copies between them have the link's full speed. Without
+ * access they are correct but slower, and so they stay below compute capability 9.0, where this has not been
+ * tried: see peer.c. */
 static void share_pool(const struct device *device, cudaMemPool_t pool)
 {
-    struct cudaMemAccessDesc peers[MAX_GPUS];
-    int devices = 0, count = 0;
+    enum { TRIED = 9 };
+    int devices = 0;
 
     (void)cudaGetDeviceCount(&devices);
-    for (int peer = 0; peer < devices && count < MAX_GPUS; peer++) {
-        int reached = 0;
+    for (int peer = 0; peer < devices && device->capability >= 10 * TRIED; peer++) {
+        const struct cudaMemAccessDesc access = {.location = {cudaMemLocationTypeDevice, peer},
+                                                 .flags = cudaMemAccessFlagsProtReadWrite};
+        int reaches = 0, major = 0;
 
-        if (peer != device->ordinal && !cudaDeviceCanAccessPeer(&reached, peer, device->ordinal) && reached)
-            peers[count++] = (struct cudaMemAccessDesc){.location = {cudaMemLocationTypeDevice, peer},
-                                                        .flags = cudaMemAccessFlagsProtReadWrite};
+        if (peer != device->ordinal && !cudaDeviceCanAccessPeer(&reaches, peer, device->ordinal) && reaches &&
+            !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, peer) && major >= TRIED)
+            (void)cudaMemPoolSetAccess(pool, &access, 1);
     }
-    if (count > 0)
-        (void)cudaMemPoolSetAccess(pool, peers, (size_t)count);
-    (void)cudaGetLastError(); /* none of it is needed */
+    (void)cudaGetLastError(); /* a failure only costs speed */
+}
+
+static cudaMemPool_t new_pool(struct device *device, struct failure *failure)
+{
+    struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
+                                     .location = {cudaMemLocationTypeDevice, device->ordinal}};
+    uint64_t threshold = UINT64_MAX;
+    cudaMemPool_t pool = NULL;
+
+    if (!CHECK(cudaMemPoolCreate(&pool, &props)))
+        return NULL;
+    if (!CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold))) {
+        (void)cudaMemPoolDestroy(pool);
+        return NULL;
+    }
+    share_pool(device, pool);
+    return pool;
 }
 
 /* The pool, created at first use. */
 static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
 {
+    static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
     struct gpu *gpu = &gpus[device->ordinal];
-    struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
-                                     .location = {cudaMemLocationTypeDevice, device->ordinal}};
-    cudaMemPool_t pool = atomic_load(&gpu->pool), none = NULL;
-    uint64_t threshold = UINT64_MAX;
+    cudaMemPool_t pool = atomic_load(&gpu->pool);
 
     if (pool != NULL)
         return pool;
-    if (!CHECK(cudaMemPoolCreate(&pool, &props)))
-        return NULL;
-    share_pool(device, pool); /* before its first use: see peer.c */
-    if (!CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) ||
-        !atomic_compare_exchange_strong(&gpu->pool, &none, pool)) {
-        (void)cudaMemPoolDestroy(pool); /* another thread was first */
-        pool = none;
-    }
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
+
+    pthread_mutex_lock(&creating);
+    pool = atomic_load(&gpu->pool);
+    if (pool == NULL)
+        atomic_store(&gpu->pool, pool = new_pool(device, failure));
+    pthread_mutex_unlock(&creating);
+    gpu_restore_capture_mode(mode);
     return pool;
 }
 

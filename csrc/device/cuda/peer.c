@@ -1,10 +1,10 @@
 /* Copies between the memories of two CUDA devices.
  *
- * 386 GB/s between two H100 with NVLink, because each pool lets the other GPUs in from its birth (share_pool).
- * Without access the driver takes copies through a buffer of its own, at 37 GB/s. Access that is given later,
- * while other threads use the pool, makes their work fail with "unspecified launch failure" (CUDA 13.0; CUDA.jl,
- * pull request 3112, reports copies that wrote nothing). 45,000 copies by 8 threads between 4 GPUs, with pools
- * that grew and were trimmed meanwhile, were all right.
+ * 386 GB/s between two H100 with NVLink, whose pools give each other access when they are created (share_pool).
+ * Without access the driver takes copies through a buffer of its own, at 37 GB/s. Two reports against access:
+ * given while other threads use the pool, it made their work fail with "unspecified launch failure" (CUDA 13.0, on
+ * H100); and on GPUs of compute capability 7.5 copies wrote nothing, in silence (CUDA.jl, pull request 3112). On
+ * four H100, 45,000 copies by 8 threads were all correct, while their pools grew and were trimmed.
  */
 #include "gpu.h"
 
