@@ -272,22 +272,6 @@ void bulk_each_piece(const struct bulk *bulk, bulk_piece_function function, void
                  &(struct bulk_piece){copy->mbarrier ? from : to, copy->mbarrier ? to : from, copy->bytes});
 }
 
-/* The TMA rounds floats to TF32, which has 10 bits of fraction: to nearest, ties to even; infinity and NaN stay.
- * (Measured by others on a GPU of sm_120: triton-lang/triton, pull request 11751) */
-static void load_tf32(char *to, const char *from, size_t bytes)
-{
-    enum { CUT = 13, EXPONENT = 0x7f800000 };
-
-    for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) {
-        uint32_t x;
-
-        memcpy(&x, from + at, sizeof x);
-        if ((x & EXPONENT) != EXPONENT)
-            x = (x + (1u << (CUT - 1)) - 1 + (x >> CUT & 1)) >> CUT << CUT;
-        memcpy(to + at, &x, sizeof x);
-    }
-}
-
 static void move_piece(void *context, const struct bulk_piece *piece)
 {
     const struct bulk *bulk = context;
@@ -300,7 +284,7 @@ static void move_piece(void *context, const struct bulk_piece *piece)
     else if (copy->mbarrier && piece->global && copy->combine)
         copy->combine(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier && piece->global && copy->tensor && bulk->tensor.type == TYPE_TF32)
-        load_tf32(piece->shared, piece->global, piece->bytes);
+        tensor_round(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier && piece->global)
         memcpy(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier)

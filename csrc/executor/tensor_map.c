@@ -95,6 +95,22 @@ void tensor_fill(const struct smemkit_tensor *tensor, char *to, size_t bytes)
         to[at] = (char)(!tensor->nan ? 0 : at % 2 ? HIGH : LOW);
 }
 
+/* The TMA rounds floats to TF32, which has 10 bits of fraction: to nearest, ties to even; infinity and NaN stay.
+ * (Measured by others on a GPU of sm_120: triton-lang/triton, pull request 11751) */
+void tensor_round(char *to, const char *from, size_t bytes)
+{
+    enum { CUT = 13, EXPONENT = 0x7f800000 };
+
+    for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) {
+        uint32_t x;
+
+        memcpy(&x, from + at, sizeof x);
+        if ((x & EXPONENT) != EXPONENT)
+            x = (x + (1u << (CUT - 1)) - 1 + (x >> CUT & 1)) >> CUT << CUT;
+        memcpy(to + at, &x, sizeof x);
+    }
+}
+
 /* ---- replacing ---- */
 
 static __attribute__((noreturn)) void fail(enum fault_kind kind, const char *instruction, const char *file,
