@@ -378,7 +378,7 @@ MUTANTS = [
     ),
     Mutant(
         "tensor-maps-cut-floats-to-tf32",
-        "csrc/executor/bulk.c",
+        "csrc/executor/tensor_map.c",
         "(x + (1u << (CUT - 1)) - 1 + (x >> CUT & 1)) >> CUT << CUT",
         "x >> CUT << CUT",
         "tests/user_kernel/test_tensor_map.py -k tf32",
