@@ -804,8 +804,8 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
 )
 def test_slices_of_a_long_k_have_no_fault(name):
     """Few slices are added up by single threads, more than 8 by the rows of a block."""
-    for k, rows in (8200, 1), *([(70_000, 8)] if name == "matvec" else []):
-        a, b = integers((2, k), np.float32), integers((k, 3), np.float32, seed=1)
+    for k, columns, rows in (8200, 3, 1), *([(70_000, 1, 8)] if name == "matvec" else []):
+        a, b = integers((2, k), np.float32), integers((k, columns), np.float32, seed=1)
         report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
         assert report.ok, report
         assert [launch.kernel for launch in report.launches][1:] == ["matmul_add_slices"]
