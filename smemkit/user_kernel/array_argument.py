@@ -9,7 +9,7 @@ import numpy as np
 
 from smemkit._core import Array
 
-__all__ = ["ArrayArgument", "arrays_of", "with_arrays"]
+__all__ = ["ArrayArgument", "arrays_of", "reach", "with_arrays"]
 
 
 class ArrayArgument:
@@ -36,6 +36,11 @@ class ArrayArgument:
     def of(self, array: np.ndarray | Array) -> ArrayArgument:
         """The same description of another array of this shape."""
         raise NotImplementedError
+
+
+def reach(itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> int:
+    """The bytes from the first element of an array to its last one, whose strides are not negative."""
+    return itemsize + sum(stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True))
 
 
 def arrays_of(args: Sequence[Any]) -> list[Any]:

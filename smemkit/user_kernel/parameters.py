@@ -18,7 +18,7 @@ import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
-from smemkit.user_kernel.array_argument import ArrayArgument
+from smemkit.user_kernel.array_argument import ArrayArgument, reach
 from smemkit.user_kernel.tensor_map import TensorMap
 from smemkit.user_kernel.texture import Texture
 
@@ -510,14 +510,14 @@ def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
     if not array.flags.c_contiguous and not parameter.takes_gaps:
         return array
     host_memory = base = array
-    reach = _reach(array)
+    needed = reach(array.itemsize, array.shape, array.strides) if array.size else 0
     alignment = min(parameter.element_bytes & -parameter.element_bytes, _MAX_ACCESS_BYTES) or 1
     while array.size and isinstance(base := base.base, np.ndarray):
         if isinstance(base, np.memmap) or (base.nbytes > _MAX_BASE_BYTES and not parameter.takes_gaps):
             break
         first = _address(array) - _address(base)
         whole = base.flags.c_contiguous or base.flags.f_contiguous
-        inside = 0 <= first <= base.nbytes - reach
+        inside = 0 <= first <= base.nbytes - needed
         usable = not base.dtype.hasobject and (parameter.constant or base.flags.writeable)
         if whole and inside and usable and first % alignment == 0:
             host_memory = base
@@ -527,12 +527,6 @@ def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
             "writeable; .copy() has none"
         )
     return _as_bytes(host_memory)
-
-
-def _reach(array: np.ndarray) -> int:
-    """The bytes from the first element of an array to its last one, with strides that are not negative."""
-    steps = (stride * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True))
-    return array.itemsize + sum(steps) if array.size else 0
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:

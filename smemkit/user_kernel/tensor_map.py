@@ -11,7 +11,7 @@ import numpy as np
 
 from smemkit._core import Array
 from smemkit._core import Error as SmemkitError
-from smemkit.user_kernel.array_argument import ArrayArgument
+from smemkit.user_kernel.array_argument import ArrayArgument, reach
 
 __all__ = ["TensorMap"]
 
@@ -172,14 +172,14 @@ class TensorMap(ArrayArgument):
                 f"strides: expected multiples of {_GRAIN} bytes below 2**40 in all dimensions but the last, got "
                 f"{self.strides}"
             )
-        reach = size + sum(stride * (extent - 1) for stride, extent in zip(self.strides, shape, strict=True))
+        needed = reach(size, shape, self.strides)
         array = self.array
         whole = array.flags.c_contiguous if isinstance(array, np.ndarray) else array.is_contiguous
         if not (self._own_strides or whole):
             raise ValueError("strides: expected none for an array with gaps, whose own are taken")
-        own = size + sum(stride * (extent - 1) for stride, extent in zip(array.strides, shape, strict=True))
-        if reach > own:
-            raise ValueError(f"strides: expected at most the {own} bytes of the array, got a reach of {reach}")
+        own = reach(size, shape, array.strides)
+        if needed > own:
+            raise ValueError(f"strides: expected at most the {own} bytes of the array, got a reach of {needed}")
 
     def encode(self, address: int, device: str) -> bytes:
         """The 128 bytes of the map of the array at an address of a device."""
