@@ -52,7 +52,7 @@ struct matmul_args {
     void *c;
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
                       is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
-                      operand */
+                      operand; with PIECES: matmul_pieces_bytes() */
     uint64_t scratch_bytes;
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
@@ -90,6 +90,55 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
     return (uint64_t)matrices * ((uint64_t)parts * 2 * (uint64_t)(sides + GRAIN) * (uint64_t)(k + GRAIN) +
                                  WORDS_PER_SIDE * WORD * (uint64_t)sides) +
            ROUNDING;
+}
+
+/* How `stream_k` divides its work among blocks: the first tiles of C, counted through all matrices, are shared.
+ * Each share has as many pairs of tiles, but for the last one, which has what is left. */
+struct matmul_shares {
+    int64_t tiles, shared_tiles;
+    int64_t pairs_per_tile; /* that are multiplied and added up */
+    int64_t blocks;         /* with a share */
+    int64_t pairs_per_block;
+    bool has_pieces; /* a share begins or ends amid a tile's pairs */
+};
+
+enum {
+    STREAM_K_SIDE = 128, /* of a tile of C */
+    STREAM_K_DEPTH = 32, /* of a pair of tiles, along k */
+    STREAM_K_BLOCKS = 2, /* at once on a multiprocessor */
+    STREAM_K_PAIRS = 8   /* at least, in a share: what it costs to store and add a piece is less */
+};
+
+static inline struct matmul_shares matmul_share(int64_t batches, int64_t m, int64_t n, int64_t k,
+                                                int multiprocessors)
+{
+    const int64_t at_once = (int64_t)STREAM_K_BLOCKS * multiprocessors;
+    const int64_t down = (m + STREAM_K_SIDE - 1) / STREAM_K_SIDE, right = (n + STREAM_K_SIDE - 1) / STREAM_K_SIDE;
+    struct matmul_shares to = {.tiles = batches * down * right,
+                               .pairs_per_tile = (k + STREAM_K_DEPTH - 1) / STREAM_K_DEPTH};
+    const int64_t rounds = to.tiles / at_once;
+    int64_t pairs;
+
+    if (to.tiles %
+        at_once) /* with a whole round or none, so that shares are longer, and tiles have fewer pieces */
+        to.shared_tiles = to.tiles - (rounds > 1 ? rounds - 1 : 0) * at_once;
+    pairs = to.shared_tiles * to.pairs_per_tile;
+    to.pairs_per_block = (pairs + at_once - 1) / at_once;
+    if (to.pairs_per_block < STREAM_K_PAIRS)
+        to.pairs_per_block = STREAM_K_PAIRS;
+    to.blocks = (pairs + to.pairs_per_block - 1) / to.pairs_per_block;
+    to.has_pieces = to.blocks > 1 && to.pairs_per_block % to.pairs_per_tile;
+    return to;
+}
+
+/* Bytes of scratch memory for a product of this size, or a part of it: two pieces, of a tile's size, per share. */
+static inline uint64_t matmul_pieces_bytes(int64_t batches, int64_t m, int64_t n, int64_t k, int multiprocessors)
+{
+    const struct matmul_shares all = matmul_share(batches, m, n, k, multiprocessors);
+    const int64_t shares = (all.tiles * all.pairs_per_tile + STREAM_K_PAIRS - 1) / STREAM_K_PAIRS;
+    const int64_t at_once = (int64_t)STREAM_K_BLOCKS * multiprocessors;
+
+    return 2 * (uint64_t)(shares < at_once ? shares : at_once) * STREAM_K_SIDE * STREAM_K_SIDE * sizeof(float);
 }
 
 enum reduce_op {

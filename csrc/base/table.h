@@ -34,7 +34,8 @@ enum traits {
     SOLE = 1 << 6,
     TF32 = 1 << 7,
     PARTS = 1 << 8,
-    NARROW = 1 << 9
+    NARROW = 1 << 9,
+    PIECES = 1 << 10
 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */

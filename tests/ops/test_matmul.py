@@ -474,7 +474,7 @@ def test_kernels_of_all_tiles_have_no_fault(case):
 def bank_cases():
     """Yields (name, dtype, order) of kernels without bank conflicts; by default of one of each kind."""
     quick = {"warp_tile", "pipelined", "mma", "mma_small", "dmma", "wgmma_small", "wgmma_digits_small"}
-    rungs = ("vectorized", "warp_tile", "pipelined")
+    rungs = ("vectorized", "warp_tile", "pipelined", "stream_k")
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
     halves = ("mma", *WARPGROUP_RUNGS, *mma, "wgmma_large", "wgmma_small")
     for dtype, names in (
@@ -592,10 +592,37 @@ def test_the_tiles_after_a_blocks_first_have_no_fault(name, dtype, completion):
         assert report.ok, report
 
 
+STREAM_K = [  # (batch, m, k, n); a pair of tiles has 32 of k, and a share 8 pairs if there is little to do
+    (1, 5, 333, 140),  # a share that ends one tile of C and begins another
+    (1, 200, 333, 300),  # many of them, also at C's edges
+    (2, 5, 300, 129),  # which go from one matrix to the next
+    (1, 3, 1300, 5),  # a tile of C for six shares
+    (1, 4, 600, 8),  # the last share has fewer pairs
+    (1, 130, 64, 20),  # shares of several whole tiles
+    (1, 3000, 5, 3000),  # more than two rounds of tiles: some are not shared
+]
+
+
+@pytest.mark.parametrize("shape", STREAM_K)
+def test_shares_of_tiles_add_up(shape, device):
+    batch, m, k, n = shape
+    a, b = integers((batch, m, k), "float32"), integers((batch, k, n), "float32", seed=1)
+    assert_array_equal(smemkit.matmul(a, b, kernel="stream_k", device=device), exact(a, b))
+
+
+@pytest.mark.parametrize("shape", [shape for shape in STREAM_K if math.prod(shape[:2]) < 1000])
+@pytest.mark.covering(most=1)
+def test_shares_of_tiles_have_no_fault(shape):
+    batch, m, k, n = shape
+    a, b = integers((batch, m, k), "float32"), integers((batch, k, n), "float32", seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel="stream_k", blocks="all")
+    assert report.ok, report
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int32", "float16"])
 def test_float32_rungs_refuse_other_dtypes(device, dtype):
     x = np.ones((4, 4), dtype)
-    for name in "warp_tile", "pipelined":
+    for name in "warp_tile", "pipelined", "stream_k":
         with pytest.raises(ValueError, match=f"x1: expected dtype float32 for kernel '{name}', got {dtype}"):
             smemkit.matmul(x, x, kernel=name, device=device)
 

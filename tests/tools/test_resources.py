@@ -41,7 +41,7 @@ def test_the_instances_in_float32_are_read():
 def test_what_spills_is_told_but_for_the_functions_that_may():
     found = resources.spilling(REPORT)
     assert len(found) == 1 and found[0].startswith("12 bytes: void matmul_tiled<float, 32>(float const*")
-    assert not resources.spilling(REPORT.replace("12matmul_tiledIf", "25matmul_columns_by_vectorsIf"))
+    assert not resources.spilling(REPORT.replace("12matmul_tiledIfLi32E", "15matmul_stream_kILb0E"))
 
 
 def test_a_rung_that_leaves_no_room_for_a_second_block_is_told():

@@ -364,8 +364,8 @@ static npy_intp count_matrices(const struct call *call, int i, npy_intp products
     return matrices < products ? matrices : products;
 }
 
-/* The bytes of scratch memory for the largest part of the call, or for all of it: of its partial sums, or of its
- * operands' parts. */
+/* The bytes of scratch memory for the largest part of the call, or for all of it: of its partial sums, of its
+ * tiles' pieces, or of its operands' parts. */
 static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice, bool all)
 {
     const int element = dtype_bytes(call->result), parts = parts_per_element(call);
@@ -386,7 +386,10 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
         for (int i = 0; i < 2; i++)
             bytes += (size_t)matmul_parts_bytes(count_matrices(call, i, products), part.shape[part.ndim - 2 + i],
                                                 k, parts);
-    } else if (k_per_slice < k)
+    } else if (call->kernel.row->traits & PIECES)
+        bytes = matmul_pieces_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k,
+                                    call->device->multiprocessors);
+    else if (k_per_slice < k)
         bytes = (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
                 (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
     return bytes;
