@@ -44,10 +44,12 @@ LADDERS = {  # on which every rung is measured; on the first shape with all of i
     "reduce": [(16_777_216,), (1_000_000,)],
     "transpose": [(8192, 8192), (1024, 1024)],
 }
-PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m, n, k), or (batch, m, n, k)
+NAMED = {  # on which a kernel of matmul is measured by name, besides LADDERS: (m, n, k), or (batch, m, n, k)
+    "pipelined": [(8192, 8192, 8192)],
+    "stream_k": [(2048, 2048, 2048), (8192, 8192, 8192)],
     "simt": [(256, 256, 256), (1000, 1000, 1000)],
     "simt_large": [(4096, 4096, 4096)],
-    "pipelined_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
+    "pipelined_large": [(n, n, n) for n in (2048, 4095, 4096, 8192)],
     "pipelined_small": [(256, 256, 256), (512, 512, 512)],
     "pipelined_batch": [(1000, 64, 64, 64), (500, 100, 100, 100)],
     "mma_large": [(2048, 2048, 2048), (4095, 4095, 4095), (4096, 4096, 4096), (8192, 8192, 8192)],
@@ -207,7 +209,7 @@ class Run:
                     for options in single_option_variants(info) if all_options else info.variants[:1]:
                         yield self.case(op, shape, info, options, dtype=usual_dtype(info))
         for info in gpu_kernels if op == "matmul" and not self.quick else ():
-            for shape in PRODUCTION.get(info.name, ()):
+            for shape in NAMED.get(info.name, ()):
                 dtype = usual_dtype(info)
                 if self.fits(op, shape, dtype):
                     yield self.case(op, shape, info, dtype=dtype)

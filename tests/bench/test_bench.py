@@ -222,7 +222,7 @@ def run(monkeypatch):
     for name, value in {
         "SIZES": small,
         "LADDERS": small,
-        "PRODUCTION": {"simt": [(70, 20, 30)], "tiny": [(5, 16, 16, 16)]},
+        "NAMED": {"simt": [(70, 20, 30)], "tiny": [(5, 16, 16, 16)]},
         "EXTRAS": {
             "matmul": [((20,) * 3, "float16"), ((6, 4, 5, 3),)],
             "reduce": [((30, 40), "float32", 0), ((1000,), "int8", None, None, "argmax")],
@@ -258,7 +258,7 @@ def measure_rows(run, suite):
 def test_ladder_has_every_rung_and_the_default(run, op):
     rows = measure_rows(run, op)
     named = [row.name for row in suites.kernels(op) if row.role != "production"]
-    named += ["simt", "tiny"] if op == "matmul" else []  # of `PRODUCTION`
+    named += ["simt", "tiny"] if op == "matmul" else []  # of `NAMED`
     assert {*named, None} == {row.kernel for row in rows}
     for row in rows:
         ceiling = row.kernel == "copy"
