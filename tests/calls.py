@@ -70,7 +70,10 @@ REDUCTIONS = (
     "count_nonzero",
 )
 # which multiply float32 in TF32
-TF32_KERNELS = ("mma", "wgmma", "wgmma_specialized", "persistent", "mma_large", "mma_small", "wgmma_single")
+TF32_KERNELS = (
+    *("mma", "wgmma", "wgmma_specialized", "persistent"),
+    *("mma_large", "mma_small", "wgmma_single", "wgmma_tf32", "wgmma_tf32_small"),
+)
 PRODUCTION_REDUCTIONS = ("rows", "rowwise", "columns", "small_columns")  # kernels that take every op and axis
 OPS_WITH_KERNEL = ("sum", "prod", "min", "max")  # their functions take kernel= and block_size=
 FAMILIES = {

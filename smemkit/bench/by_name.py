@@ -50,6 +50,8 @@ PROBLEMS = {
         "wgmma_large": Exact((130, 270, 80)),
         "wgmma_small": Exact((130, 70, 80)),
         "wgmma_single": Exact((130, 270, 80)),
+        "wgmma_tf32": Exact((130, 272, 304)),
+        "wgmma_tf32_small": Exact((70, 144, 304)),
         "wgmma_split": Exact((130, 135, 80)),
         "wgmma_split_small": Exact((130, 70, 80)),
         "dmma_large": Exact((130, 135, 80)),

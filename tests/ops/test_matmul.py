@@ -329,7 +329,7 @@ def test_partial_sums_are_added(device, name):
 
 
 def test_every_production_kernel_is_measured_by_name():
-    assert {row.name for row in smemkit.kernels("matmul") if row.role == "production"} == set(suites.PRODUCTION)
+    assert set(PRODUCTION) <= set(suites.NAMED) <= {row.name for row in smemkit.kernels("matmul")}
 
 
 # ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
@@ -337,6 +337,8 @@ def test_every_production_kernel_is_measured_by_name():
 NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 8}  # few dtypes
 BLOCK_KERNELS = [*NARROW, "simt", "simt_large"]
 PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
+DIRECT_TF32 = ("wgmma_tf32", "wgmma_tf32_small")  # which take contiguous operands
+ANY_LAYOUT = [name for name in PRODUCTION if name not in DIRECT_TF32]
 # m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
 # bytes and not
 BLOCK_TILES = [
@@ -374,7 +376,7 @@ def test_every_block_tile_guards_its_edges(device, name, dtype, shapes):
         assert_array_equal(out, exact(a, b), err_msg=f"{m}, {k}, {n}")
 
 
-@pytest.mark.parametrize("name", WARPGROUP_RUNGS)
+@pytest.mark.parametrize("name", [*WARPGROUP_RUNGS, *DIRECT_TF32])
 def test_ties_are_rounded_to_even_wherever_the_tma_copies_or_not(device, name):
     a = np.array([[1 + 2**-11, 0, 0, 0], [1 + 3 * 2**-11, 0, 0, 0]], np.float32)  # halfway between numbers of TF32
     want = np.array([[1], [1 + 2**-9]], np.float32)
@@ -442,7 +444,7 @@ def checked_cases():
     kernels = [(name, usual_dtype(name)) for name in sorted({*BLOCK_KERNELS, *PRODUCTION})]
     quick = number = 0
     for name, dtype in [*kernels, ("mma_large", "float64"), ("mma_small", "float64"), *TURNED]:
-        orders = ["C", "F"] if name in PRODUCTION else ["C"]
+        orders = ["C", "F"] if name in ANY_LAYOUT else ["C"]
         orders += ["CF", "FC"] if name.startswith("dmma_") else []  # each pair has loads of its own
         shapes = checked_shapes(name, dtype)
         least = min(shapes, key=math.prod)
@@ -478,14 +480,14 @@ def bank_cases():
     mma, splits = ("mma_large", "mma_small"), ("mma_split", "wgmma_single", "wgmma_split", "wgmma_split_small")
     halves = ("mma", *WARPGROUP_RUNGS, *mma, "wgmma_large", "wgmma_small")
     for dtype, names in (
-        ("float32", (*rungs, "mma", *WARPGROUP_RUNGS, *mma, *splits)),
+        ("float32", (*rungs, "mma", *WARPGROUP_RUNGS, *mma, *splits, *DIRECT_TF32)),
         ("float16", halves),
         ("float64", (*mma, "dmma", "dmma_large", "dmma_small")),
         *((dtype, ("imma", *WARPGROUP_RUNGS)) for dtype in ("int8", "uint8")),
         *((dtype, ("wgmma_digits", "wgmma_digits_small")) for dtype in ("int8", "int32", "int64")),
     ):
         for name, order in product_of(names, "CF"):
-            if order == "C" or name in PRODUCTION:  # a rung takes arrays in C order
+            if order == "C" or name in ANY_LAYOUT:  # others take arrays in C order
                 marks = () if name in quick and dtype not in ("int32", "int64") else pytest.mark.slow
                 yield pytest.param(name, dtype, order, marks=marks)
 
@@ -667,7 +669,7 @@ LAYOUT_SHAPES = [
 
 def layout_cases():
     """(name, dtype) of the production kernels: dtypes of each kind, or the kernel's usual one."""
-    for name in PRODUCTION:
+    for name in ANY_LAYOUT:
         dtypes = next(row for row in smemkit.kernels("matmul") if row.name == name).dtypes
         kinds = ["float32", "float64", "float16", "int8", "complex64", "complex128", "bool"]
         marks = () if name in ("simt", "tiny", "matvec", "mma_small") else pytest.mark.slow
@@ -687,6 +689,15 @@ def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
         out = poison((2, m, n), dtype)
         smemkit.matmul(x, y, kernel=name, out=out, device=device)
         assert_array_equal(out, exact(a, b), err_msg=f"{a_layout}, {b_layout}, {(m, k, n)}")
+
+
+@pytest.mark.parametrize("name", DIRECT_TF32)
+def test_other_layouts_become_contiguous(device, name):
+    a, b = integers((66, 20), np.float32), integers((20, 36), np.float32, seed=1)
+    x, y = smemkit.asarray(a.T.copy(), device=device).T, smemkit.asarray(b, device=device)
+    plan = smemkit.plan(smemkit.matmul, x, y, kernel=name)
+    assert [launch.op for launch in plan.launches] == ["convert", "matmul"]
+    assert_array_equal(smemkit.matmul(x, y, kernel=name).numpy(), exact(a, b))
 
 
 @pytest.mark.parametrize("name", PRODUCTION)

@@ -45,7 +45,8 @@ enum {
 
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
  * and wgmma_large in float16; those with FLOAT64 in float64; those with WORD_INTEGERS in int32, with LONG_INTEGERS
- * in int64, wgmma_digits in bytes. Executor: on a Zen 4. */
+ * in int64, wgmma_digits in bytes. wgmma_tf32 as the rung wgmma_specialized, and wgmma_tf32_small as a guess,
+ * until they are measured: before, they are not chosen (recorded.def). Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, OTHERS},
@@ -68,6 +69,10 @@ static const struct candidate candidates[] = {
      0},
     {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.300, 5.300, 384, 64, 0, 90, 0, 0, 0, 40, 1,
      0},
+    {ROW_matmul_wgmma_tf32, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.300, 5.300, 384, 32, 0, 90, 0, 0, 0, 20, 1,
+     0},
+    {ROW_matmul_wgmma_tf32_small, 64, 128, 0, 0, MAX_K_ON_TENSOR_CORES, 4.000, 4.600, 256, 32, 0, 90, 0, 0, 0, 20,
+     2, 0},
     {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.950, 1.950, 384, 64, 0, 90, 0, 0, 512, 110, 1, 0},
     {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.500, 1.500, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
     {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, 0.475, 0.475, 384, 16, 0, 90, 0, 0, 0, 50, 1, FLOAT64},
@@ -292,6 +297,15 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
                MAX_PARTS_BYTES;
 }
 
+/* Whether the TMA can copy contiguous operands: rows of whole packs of 16 bytes. A kernel that uses it, and cannot
+ * copy them to other rows first, takes long otherwise. */
+static bool suit_tma(enum dtype dtype, struct matmul_size size)
+{
+    enum { PACK_BYTES = 16 };
+
+    return size.k * dtype_bytes(dtype) % PACK_BYTES == 0 && size.n * dtype_bytes(dtype) % PACK_BYTES == 0;
+}
+
 static bool has_dtype(const struct candidate *candidate, enum dtype dtype)
 {
     return kernel_rows[candidate->kernel].dtypes & dtype && (!candidate->dtypes || candidate->dtypes & dtype);
@@ -307,6 +321,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&
+           (candidate->capability < 90 || row->traits & ANY_STRIDES || suit_tma(dtype, size)) &&
            size.k >= candidate->min_k &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
            (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&

@@ -187,28 +187,37 @@ static __device__ inline void wgmma_mma_async(uint32_t (&d)[128], uint64_t a, ui
 
 // The same with a, (64, K), in registers, as mma has it: lane t of warp w has of row 16 w + t / 4 the four bytes
 // t % 4 of each half of K in a[0] and a[2], and of the row 8 further in a[1] and a[3].
-#define WGMMA_REGISTERS(shape, types, kind, more)                                                       \
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned." shape "." types \
-                 " {" WGMMA_64_ACCUMULATORS "}, {%64, %65, %66, %67}, %68, p" more "; }"                \
-                 : WGMMA_64(kind, 0)                                                                    \
+#define WGMMA_REGISTERS(shape, types, accumulators, outputs, a_at, b_at, add_at, more)                          \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" add_at ", 0; wgmma.mma_async.sync.aligned." shape "." types \
+                 " {" accumulators "}, " a_at ", %" b_at ", p" more "; }"                                       \
+                 : outputs                                                                                      \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add))
+#define WGMMA_REGISTERS_64(shape, types, kind, more)                                                            \
+    WGMMA_REGISTERS(shape, types, WGMMA_64_ACCUMULATORS, WGMMA_64(kind, 0), "{%64, %65, %66, %67}", "68", "69", \
+                    more)
 
-static __device__ inline void wgmma_mma_async(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add,
+static __device__ inline void wgmma_mma_async(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool add,
                                               float) // as TF32
 {
-    WGMMA_REGISTERS("m64n128k8", "f32.tf32.tf32", "+f", ", 1, 1");
+    WGMMA_REGISTERS("m64n64k8", "f32.tf32.tf32", WGMMA_32_ACCUMULATORS, WGMMA_32("+f", 0), "{%32, %33, %34, %35}",
+                    "36", "37", ", 1, 1");
+}
+
+static __device__ inline void wgmma_mma_async(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add, float)
+{
+    WGMMA_REGISTERS_64("m64n128k8", "f32.tf32.tf32", "+f", ", 1, 1");
 }
 
 static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add,
                                               int8_t)
 {
-    WGMMA_REGISTERS("m64n128k32", "s32.s8.s8", "+r", "");
+    WGMMA_REGISTERS_64("m64n128k32", "s32.s8.s8", "+r", "");
 }
 
 static __device__ inline void wgmma_mma_async(uint32_t (&d)[64], const uint32_t (&a)[4], uint64_t b, bool add,
                                               uint8_t)
 {
-    WGMMA_REGISTERS("m64n128k32", "s32.u8.u8", "+r", "");
+    WGMMA_REGISTERS_64("m64n128k32", "s32.u8.u8", "+r", "");
 }
 
 } // namespace ptx

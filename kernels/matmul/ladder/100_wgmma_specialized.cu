@@ -14,7 +14,7 @@
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
 #include "kernels.h"
-#include "warpgroup.cuh"
+#include "../warpgroup.cuh"
 
 constexpr int BM = 128, BN = 256; // of a block's tiles: rows of A, columns of B
 constexpr int MULTIPLYING = 2;    // warpgroups

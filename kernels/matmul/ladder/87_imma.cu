@@ -14,7 +14,7 @@
 #include "../../common/grid.cuh"
 #include "../../common/ptx/ldmatrix.cuh"
 #include "../../common/ptx/mma.cuh"
-#include "bytes.cuh"
+#include "../bytes.cuh"
 #include "kernels.h"
 
 constexpr int BM = 128, BN = 128, BK = 128; // of a block's tiles: rows of A, columns of B, and both along k

@@ -12,7 +12,7 @@
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "kernels.h"
-#include "warpgroup.cuh"
+#include "../warpgroup.cuh"
 
 constexpr int BM = 128, BN = 128; // of a block's tiles: rows of A, columns of B
 constexpr int STAGES = 4;         // pairs of tiles in shared memory

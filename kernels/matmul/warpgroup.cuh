@@ -1,4 +1,4 @@
-// A warpgroup's part of a tile of C, for the rungs of wgmma: the products and the sums.
+// A warpgroup's part of a tile of C, for wgmma: the products and the sums.
 //
 // Of 16 bits, wgmma reads both operands from shared memory, and transposes B's on the way. It transposes no other
 // elements, but wants its second operand's rows along k. A has such rows, and B has not. So products in TF32 and
@@ -10,8 +10,8 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
-#include "../../common/grid.cuh"
-#include "../../common/ptx/wgmma.cuh"
+#include "../common/grid.cuh"
+#include "../common/ptx/wgmma.cuh"
 #include "bytes.cuh"
 #include "tiles.cuh"
 
@@ -124,11 +124,11 @@ static __device__ inline void load_fragments(uint32_t (&words)[2][4], const T (*
     }
 }
 
-// 128 x 128 of C, in TF32 or of bytes: a product has every other column of each warp's 32.
-template <class T>
+// ROWS x 128 of C, in TF32 or of bytes: a product has every other column of each warp's 32.
+template <class T, int ROWS_ = 128>
 struct turned_part {
     static constexpr bool BYTES = sizeof(T) == 1;
-    static constexpr int ROWS = 128, COLUMNS = 128, NEIGHBOURS = BYTES ? 4 : 2;
+    static constexpr int ROWS = ROWS_, COLUMNS = 128, NEIGHBOURS = BYTES ? 4 : 2;
     static constexpr int PENDING = 0; // the registers of the first operands are needed
     static constexpr int MK = 32 / (int)sizeof(T);
     using Sum = std::conditional_t<BYTES, uint32_t, float>;
@@ -145,6 +145,13 @@ struct turned_part {
         for (auto &of_products : words)
             for (auto &of_product : of_products)
                 ptx::wgmma_fence_registers(of_product);
+        multiply_loaded(words, a, add);
+    }
+
+    // Starts it with the first operands.
+    __device__ void multiply_loaded(const uint32_t (&words)[BK<T> / MK][COLUMNS / MM][4], const T (*a)[BK<T>],
+                                    bool add)
+    {
         ptx::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < BK<T> / MK; i++)

@@ -3,9 +3,9 @@
 
 #include <cuda_runtime.h>
 
-#include "../../common/grid.cuh"
-#include "../../common/ptx/mma.cuh"
-#include "../../common/tensor_map.cuh"
+#include "../common/grid.cuh"
+#include "../common/ptx/mma.cuh"
+#include "../common/tensor_map.cuh"
 #include "kernels.h"
 
 constexpr int COPYING_THREADS = 128; // of a warpgroup
