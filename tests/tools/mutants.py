@@ -315,9 +315,30 @@ MUTANTS = [
     Mutant(
         "turned-products-lack-the-fence",
         "kernels/matmul/warpgroup.cuh",
-        "ptx::wgmma_fence_registers(of_product);\n        ptx::wgmma_fence();\n",
-        "ptx::wgmma_fence_registers(of_product);\n",
+        "        ptx::wgmma_fence();\n#pragma unroll\n        for (int i = 0; i < BK<T> / MK; i++)",
+        "#pragma unroll\n        for (int i = 0; i < BK<T> / MK; i++)",
         "tests/ops/test_matmul.py -k 'no_fault and wgmma-float32'",
+    ),
+    Mutant(
+        "tf32-releases-a-pair-under-way",
+        "kernels/matmul/production/wgmma_tf32.cuh",
+        "release(turn - 1);",
+        "release(turn);",
+        "tests/ops/test_matmul.py -k 'no_fault and wgmma_tf32' --full",
+    ),
+    Mutant(
+        "tf32-loads-into-registers-in-use",
+        "kernels/matmul/production/wgmma_tf32.cuh",
+        "load_fragments(words[TURN][i], b, i * MK);\n        this->multiply_loaded(words[TURN], a, add);",
+        "load_fragments(words[0][i], b, i * MK);\n        this->multiply_loaded(words[0], a, add);",
+        "tests/ops/test_matmul.py -k 'no_fault and wgmma_tf32' --full",
+    ),
+    Mutant(
+        "tf32-lanes-may-not-have-loaded",
+        "kernels/matmul/production/wgmma_tf32.cuh",
+        "        __syncwarp();               // and all lanes",
+        "        // and all lanes",
+        "tests/ops/test_matmul.py -k 'no_fault and wgmma_tf32' --full",
     ),
     Mutant(
         "turned-products-are-not-waited-for",
@@ -350,8 +371,8 @@ MUTANTS = [
     Mutant(
         "turned-products-take-unsigned-bytes-for-signed",
         "kernels/common/ptx/wgmma.cuh",
-        'WGMMA_REGISTERS("m64n128k32", "s32.u8.u8", "+r", "");',
-        'WGMMA_REGISTERS("m64n128k32", "s32.s8.s8", "+r", "");',
+        'WGMMA_REGISTERS_64("m64n128k32", "s32.u8.u8", "+r", "");',
+        'WGMMA_REGISTERS_64("m64n128k32", "s32.s8.s8", "+r", "");',
         "tests/ops/test_tensor_cores.py -k 'bytes_of_every_value and wgmma'",
     ),
     Mutant(
