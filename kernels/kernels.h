@@ -106,7 +106,7 @@ enum {
     STREAM_K_SIDE = 128, /* of a tile of C */
     STREAM_K_DEPTH = 32, /* of a pair of tiles, along k */
     STREAM_K_BLOCKS = 2, /* at once on a multiprocessor */
-    STREAM_K_PAIRS = 8   /* at least, in a share: what it costs to store and add a piece is less */
+    STREAM_K_PAIRS = 8   /* at least, in a share; estimated: a piece costs about two */
 };
 
 static inline struct matmul_shares matmul_share(int64_t batches, int64_t m, int64_t n, int64_t k,

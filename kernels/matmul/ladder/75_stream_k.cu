@@ -6,7 +6,7 @@
 // piece, which goes to scratch memory, and a second launch adds the pieces of a tile, in the order of k. The other
 // tiles of C, a block each, fill whole rounds. (Osama, Merrill, Cecka, Garland and Owens, "Stream-K", 2023.) What
 // the rung below wasted: on an H200 264 blocks run at once, so that the 1024 tiles of n = 4096 take 4 rounds, not
-// 3.88, and at n = 1024 three of four multiprocessors have none. What it wastes itself: pieces are written and
+// 3.88, and at n = 1024 half of the multiprocessors have none. What it wastes itself: pieces are written and
 // read once more. Launch: blocks of 256 threads, one per share and one per tile that is not shared; then 16 blocks
 // of 256 threads per shared tile.
 #include <cuda_pipeline.h>
