@@ -92,8 +92,9 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
            ROUNDING;
 }
 
-/* How `stream_k` divides its work among blocks: the first tiles of C, counted through all matrices, are shared.
- * Each share has as many pairs of tiles, but for the last one, which has what is left. */
+/* How `stream_k` divides its work among blocks: the first tiles of C, counted through all matrices, are shared, if
+ * that leaves a block fewer pairs of tiles. Each share has as many, but for the last one, which has what is left.
+ */
 struct matmul_shares {
     int64_t tiles, shared_tiles;
     int64_t pairs_per_tile; /* that are multiplied and added up */
@@ -105,9 +106,15 @@ struct matmul_shares {
 enum {
     STREAM_K_SIDE = 128, /* of a tile of C */
     STREAM_K_DEPTH = 32, /* of a pair of tiles, along k */
-    STREAM_K_BLOCKS = 2, /* at once on a multiprocessor */
-    STREAM_K_PAIRS = 8   /* at least, in a share; estimated: a piece costs about two */
+    STREAM_K_BLOCKS = 2, /* at once on a multiprocessor; 8.6, 8.9 and 12.0 have shared memory for one */
+    STREAM_K_PAIRS = 8,  /* at least, in a share, or a tile's if those are fewer; estimated */
+    STREAM_K_GAIN = 2    /* pairs that sharing must save; estimated: what it takes to store and add pieces */
 };
+
+static inline int64_t matmul_least_share(int64_t pairs_per_tile)
+{
+    return pairs_per_tile < STREAM_K_PAIRS ? pairs_per_tile : STREAM_K_PAIRS;
+}
 
 static inline struct matmul_shares matmul_share(int64_t batches, int64_t m, int64_t n, int64_t k,
                                                 int multiprocessors)
@@ -116,18 +123,17 @@ static inline struct matmul_shares matmul_share(int64_t batches, int64_t m, int6
     const int64_t down = (m + STREAM_K_SIDE - 1) / STREAM_K_SIDE, right = (n + STREAM_K_SIDE - 1) / STREAM_K_SIDE;
     struct matmul_shares to = {.tiles = batches * down * right,
                                .pairs_per_tile = (k + STREAM_K_DEPTH - 1) / STREAM_K_DEPTH};
-    const int64_t rounds = to.tiles / at_once;
-    int64_t pairs;
+    const int64_t rounds = to.tiles / at_once, least = matmul_least_share(to.pairs_per_tile);
+    /* more than one round's, or all: so shares are longer, and tiles have fewer pieces */
+    const int64_t tiles = to.tiles - (rounds > 1 ? rounds - 1 : 0) * at_once, pairs = tiles * to.pairs_per_tile;
+    const int64_t share = (pairs + at_once - 1) / at_once;
 
-    if (to.tiles %
-        at_once) /* with a whole round or none, so that shares are longer, and tiles have fewer pieces */
-        to.shared_tiles = to.tiles - (rounds > 1 ? rounds - 1 : 0) * at_once;
-    pairs = to.shared_tiles * to.pairs_per_tile;
-    to.pairs_per_block = (pairs + at_once - 1) / at_once;
-    if (to.pairs_per_block < STREAM_K_PAIRS)
-        to.pairs_per_block = STREAM_K_PAIRS;
+    to.pairs_per_block = share > least ? share : least;
+    if ((tiles + at_once - 1) / at_once * to.pairs_per_tile - to.pairs_per_block < STREAM_K_GAIN)
+        return to;
+    to.shared_tiles = tiles;
     to.blocks = (pairs + to.pairs_per_block - 1) / to.pairs_per_block;
-    to.has_pieces = to.blocks > 1 && to.pairs_per_block % to.pairs_per_tile;
+    to.has_pieces = to.pairs_per_block % to.pairs_per_tile != 0;
     return to;
 }
 
@@ -135,7 +141,8 @@ static inline struct matmul_shares matmul_share(int64_t batches, int64_t m, int6
 static inline uint64_t matmul_pieces_bytes(int64_t batches, int64_t m, int64_t n, int64_t k, int multiprocessors)
 {
     const struct matmul_shares all = matmul_share(batches, m, n, k, multiprocessors);
-    const int64_t shares = (all.tiles * all.pairs_per_tile + STREAM_K_PAIRS - 1) / STREAM_K_PAIRS;
+    const int64_t least = matmul_least_share(all.pairs_per_tile);
+    const int64_t shares = (all.tiles * all.pairs_per_tile + least - 1) / least;
     const int64_t at_once = (int64_t)STREAM_K_BLOCKS * multiprocessors;
 
     return 2 * (uint64_t)(shares < at_once ? shares : at_once) * STREAM_K_SIDE * STREAM_K_SIDE * sizeof(float);

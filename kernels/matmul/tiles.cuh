@@ -1,4 +1,5 @@
-// What the rungs of wgmma share: the operands with their tensor maps, and a copy of tiles for those without.
+// What kernels of wgmma share, the rungs and wgmma_tf32: the operands with their tensor maps, and a copy of tiles
+// for those without.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -75,28 +75,55 @@ struct straight_part {
     }
 };
 
-// The first operands of two products: of MK rows of B's panels from row q on, one of two neighbouring columns
-// each. Lanes read rows q + {0, 5, 2, 7}, and then the others: as the TMA stores them they are in different banks.
+// What a lane loads for the first operands of two products: pairs of neighbours in MK rows of B's panels, from row
+// q on, one column for each product. Lanes read rows q + {0, 5, 2, 7}, and then the others: as the TMA stores them
+// they are in different banks.
+struct fragment_pairs {
+    float2 pair[2][2]; // half of a warp's 16 columns, turn of rows
+
+    __device__ void load(const float (*b)[BK<float>][BK<float>], int q)
+    {
+        const bool odd = lane() % 2;
+
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const int k = q + lane() % 4 + (i ^ odd) * 4, x = half * 16 + lane() / 4 * 2;
+
+                pair[half][i] = *(const float2 *)&b[warp_of_group()][k][x ^ k % 8 * 4];
+            }
+    }
+
+    // Keeps the compiler from moving uses of what is loaded across this.
+    __device__ void fence()
+    {
+        for (auto &of_half : pair)
+            for (float2 &x : of_half)
+                asm volatile("" : "+f"(x.x), "+f"(x.y)::"memory");
+    }
+
+    __device__ void order(uint32_t (&words)[2][4]) const
+    {
+        const bool odd = lane() % 2;
+
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                words[0][i * 2 + half] = __float_as_uint(i ^ odd ? pair[half][1].x : pair[half][0].x);
+                words[1][i * 2 + half] = __float_as_uint(i ^ odd ? pair[half][1].y : pair[half][0].y);
+            }
+    }
+};
+
 static __device__ inline void load_fragments(uint32_t (&words)[2][4], const float (*b)[BK<float>][BK<float>],
                                              int q)
 {
-    const bool odd = lane() % 2;
+    fragment_pairs pairs;
 
-#pragma unroll
-    for (int half = 0; half < 2; half++) { // of a warp's 16 columns
-        float2 pair[2];
-
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int k = q + lane() % 4 + (i ^ odd) * 4, x = half * 16 + lane() / 4 * 2;
-
-            pair[i] = *(const float2 *)&b[warp_of_group()][k][x ^ k % 8 * 4];
-        }
-        for (int i = 0; i < 2; i++) {
-            words[0][i * 2 + half] = __float_as_uint(i ^ odd ? pair[1].x : pair[0].x);
-            words[1][i * 2 + half] = __float_as_uint(i ^ odd ? pair[1].y : pair[0].y);
-        }
-    }
+    pairs.load(b, q);
+    pairs.order(words);
 }
 
 // The same of bytes: lanes have words of four rows, and exchange their bytes for words of four neighbours along k.
@@ -142,16 +169,15 @@ struct turned_part {
 #pragma unroll
         for (int i = 0; i < BK<T> / MK; i++)
             load_fragments(words[i], b, i * MK);
-        for (auto &of_products : words)
-            for (auto &of_product : of_products)
-                ptx::wgmma_fence_registers(of_product);
         multiply_loaded(words, a, add);
     }
 
-    // Starts it with the first operands.
-    __device__ void multiply_loaded(const uint32_t (&words)[BK<T> / MK][COLUMNS / MM][4], const T (*a)[BK<T>],
-                                    bool add)
+    // The same with the first operands.
+    __device__ void multiply_loaded(uint32_t (&words)[BK<T> / MK][COLUMNS / MM][4], const T (*a)[BK<T>], bool add)
     {
+        for (auto &of_products : words)
+            for (auto &of_product : of_products)
+                ptx::wgmma_fence_registers(of_product);
         ptx::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < BK<T> / MK; i++)

@@ -385,7 +385,7 @@ def test_ties_are_rounded_to_even_wherever_the_tma_copies_or_not(device, name):
         assert_array_equal(c, np.repeat(want, n, axis=1))
 
 
-@pytest.mark.parametrize(("name", "dtype"), TURNED)
+@pytest.mark.parametrize(("name", "dtype"), [*TURNED, *product_of(DIRECT_TF32, ["float32"])])
 def test_turned_products_multiply_batches(device, name, dtype):
     for k, n in (608, 144), (18, 131):
         a, b = integers((2, 3, 65, k), dtype), integers((3, k, n), dtype, seed=1)
@@ -435,7 +435,7 @@ def copies_many_elements(name, shape):
     """Whether a kernel copies many elements one by one, while other warps repeat their waits: in lock step this
     takes half a minute."""
     _, k, n = shape
-    return name in ("wgmma_specialized", "persistent") and k > 300 and n % 8 > 0
+    return name in ("wgmma_specialized", "persistent", *DIRECT_TF32) and k > 300 and n % 8 > 0
 
 
 def checked_cases():
@@ -600,9 +600,29 @@ STREAM_K = [  # (batch, m, k, n); a pair of tiles has 32 of k, and a share 8 pai
     (2, 5, 300, 129),  # which go from one matrix to the next
     (1, 3, 1300, 5),  # a tile of C for six shares
     (1, 4, 600, 8),  # the last share has fewer pairs
-    (1, 130, 64, 20),  # shares of several whole tiles
-    (1, 3000, 5, 3000),  # more than two rounds of tiles: some are not shared
+    (1, 1, 70_000, 1),  # shares of more than 8 pairs
+    (540, 1, 65, 1),  # more than two rounds of tiles: some are not shared
+    (1, 130, 64, 20),  # tiles of so few pairs that none is shared
 ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "grids"),
+    [
+        ((540, 1, 65, 1), [207 + 264, 16 * 276]),  # of two rounds and a bit, all but one round is shared
+        ((1, 3, 1300, 5), [6, 16]),  # shares of 8 pairs
+        ((1, 1, 70_000, 1), [244, 16]),  # of 9
+        ((1, 1024, 64, 1024), [64]),  # tiles of two pairs: sharing would save nothing
+        ((1, 2048, 96, 2048), [256]),  # nor here
+        ((1, 2048, 5, 128 * 33), [528]),  # two whole rounds
+    ],
+)
+def test_shares_are_equal_and_save_time(shape, grids):
+    """264 blocks run at once, as on an H200, and 16 blocks add the pieces of a tile."""
+    batch, m, k, n = shape
+    a, b = np.ones((batch, m, k), np.float32), np.ones((batch, k, n), np.float32)
+    report = smemkit.check(smemkit.matmul, a, b, kernel="stream_k", blocks=1)
+    assert [math.prod(launch.grid) for launch in report.launches] == grids
 
 
 @pytest.mark.parametrize("shape", STREAM_K)
@@ -612,7 +632,7 @@ def test_shares_of_tiles_add_up(shape, device):
     assert_array_equal(smemkit.matmul(a, b, kernel="stream_k", device=device), exact(a, b))
 
 
-@pytest.mark.parametrize("shape", [shape for shape in STREAM_K if math.prod(shape[:2]) < 1000])
+@pytest.mark.parametrize("shape", [shape for shape in STREAM_K if shape[0] < 3 and shape[2] < 2000])
 @pytest.mark.covering(most=1)
 def test_shares_of_tiles_have_no_fault(shape):
     batch, m, k, n = shape

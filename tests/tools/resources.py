@@ -32,7 +32,7 @@ TYPES = {"float32": "float", "float16": "__half", "float64": "double", "int8": "
 SPILLS = {
     r"matmul_simt<.*, false>": "measured, see simt.cuh",
     r"matmul_mma<.*split_products, true, false,": "10 registers, of A across k and B along it: runs only if named",
-    r"matmul_stream_k<false>": "3 registers, loaded once per pair of tiles, where rows are not aligned",
+    r"matmul_stream_k<false>": "a few registers, loaded once per pair of tiles, where rows are not aligned",
     r"matmul_columns_by_vector<complex<double>": "7 registers, loaded once per 128 elements of k",
     r"matmul_tiny<complex<": "around the division of the block's index; without it up to 30 % longer (16 x 16)",
 }
@@ -108,13 +108,18 @@ def parse(text, tile=None, dtype="float32"):
 
 
 def spilling(text):
-    """What spills in matmul and SPILLS does not have, and which rungs of FP32 units have too many registers for
-    two blocks of 256 threads: a line per function."""
+    """What spills in matmul and SPILLS does not have, which rungs of FP32 units have too many registers for two
+    blocks of 256 threads, and whose products on tensor cores wait for each other: a line per function."""
     found = [(name, used) for name, used in functions(text) if re.match(r"(void )?matmul_", name)]
     if not found:
         raise ValueError("ptxas reports no kernel of matmul")
     rung = re.compile(rf"(void )?matmul_({'|'.join(FMA_RUNGS)})\b")
+    demangled = subprocess.run(["c++filt"], input=text, capture_output=True, text=True, check=True).stdout
     return [
+        *(
+            f"wgmma is serialised: {name}"
+            for name in re.findall(r"wgmma.* serialized .* function '(.*)'", demangled)
+        ),
         *(
             f"{used.spilled} bytes: {name}"
             for name, used in found

@@ -44,6 +44,24 @@ def test_what_spills_is_told_but_for_the_functions_that_may():
     assert not resources.spilling(REPORT.replace("12matmul_tiledIfLi32E", "15matmul_stream_kILb0E"))
 
 
+def test_products_that_wait_for_each_other_are_told():
+    note = "ptxas info    : (C7513) Potential Performance Loss: wgmma.mma_async instructions are serialized due to"
+    waits = f"{REPORT}{note} non wgmma instructions in the function '_Z12matmul_wgmmaIfEvPKf'\n"
+    assert [
+        line
+        for line in resources.spilling(waits)
+        if line == "wgmma is serialised: void matmul_wgmma<float>(float const*)"
+    ]
+
+
+def test_stream_k_is_read_as_float32():
+    name = "_Z15matmul_stream_kILb1EEv8matricesPf13matmul_sharesP6piecesl"
+    report = (
+        f"ptxas info    : Compiling entry function '{name}' for 'sm_90a'\nptxas info    : Used 128 registers\n"
+    )
+    assert resources.parse(report).registers == 128
+
+
 def test_a_rung_that_leaves_no_room_for_a_second_block_is_told():
     many = REPORT.replace("12matmul_tiledIf", "16matmul_warp_tileIf").replace(
         "Used 40 registers", "Used 129 registers"

@@ -226,7 +226,8 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
 
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
  * Outer: columns of b, if they do not all fit on the device; or matrices of a batch, if they are large. The result
- * does not depend on the parts, because no part divides k. */
+ * does not depend on the parts, because no part divides k. (That of a kernel with PIECES does: what its blocks
+ * share depends on the tiles of a part. It runs only if selected by name.) */
 static void partition_matmul(struct call *call, int batches)
 {
     enum { ROWS = 32, MANY_ROWS = 256, ENOUGH_ROWS = 512, DEPTH = 3 };
@@ -334,6 +335,7 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
 
     size.batches = call->out.size / (size.m * size.n);
     size.of_bytes = are_bytes(call, call->result);
+    size.c_order = is_nearer_along_k(call, 0) && !is_nearer_along_k(call, 1);
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
     if (call->kernel.automatic) {
         choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
@@ -388,7 +390,7 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
                                                 k, parts);
     } else if (call->kernel.row->traits & PIECES)
         bytes = matmul_pieces_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k,
-                                    call->device->multiprocessors);
+                                    call_target(call)->multiprocessors);
     else if (k_per_slice < k)
         bytes = (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
                 (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);

@@ -20,6 +20,7 @@ struct matmul_choice {
 struct matmul_size {
     npy_intp batches, m, n, k;
     bool of_bytes; /* both operands have the same dtype of 8 bits, though c has 32 */
+    bool c_order;  /* neighbours of both operands are in a row, so that a kernel without ANY_STRIDES takes them */
 };
 
 /* How the parts of a call multiply. It depends on the whole problem only, because the bits of the result must not

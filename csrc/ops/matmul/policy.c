@@ -46,7 +46,7 @@ enum {
 /* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
  * and wgmma_large in float16; those with FLOAT64 in float64; those with WORD_INTEGERS in int32, with LONG_INTEGERS
  * in int64, wgmma_digits in bytes. wgmma_tf32 as the rung wgmma_specialized, and wgmma_tf32_small as a guess,
- * until they are measured: before, they are not chosen (recorded.def). Executor: on a Zen 4. */
+ * until they are measured: they are not chosen before that (recorded.def). Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, OTHERS},
@@ -297,13 +297,14 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
                MAX_PARTS_BYTES;
 }
 
-/* Whether the TMA can copy contiguous operands: rows of whole packs of 16 bytes. A kernel that uses it, and cannot
- * copy them to other rows first, takes long otherwise. */
+/* Whether the TMA can copy operands as they are: in C order, with rows of multiples of 16 bytes. A kernel without
+ * ANY_STRIDES gets others converted, and copies their elements one by one if their rows are not. */
 static bool suit_tma(enum dtype dtype, struct matmul_size size)
 {
     enum { PACK_BYTES = 16 };
 
-    return size.k * dtype_bytes(dtype) % PACK_BYTES == 0 && size.n * dtype_bytes(dtype) % PACK_BYTES == 0;
+    return size.c_order && size.k * dtype_bytes(dtype) % PACK_BYTES == 0 &&
+           size.n * dtype_bytes(dtype) % PACK_BYTES == 0;
 }
 
 static bool has_dtype(const struct candidate *candidate, enum dtype dtype)

@@ -1,14 +1,14 @@
 // C = A @ B with all blocks at work until the end.
 //
 // The idea: the blocks of the rung below compute C tile by tile, and in the last round there are tiles for some of
-// the multiprocessors only. Here the pairs of tiles that are to be multiplied for the last tiles of C, one after
-// the other, are divided into equal shares, one per block. A share may begin and end amid k: then its sum is a
-// piece, which goes to scratch memory, and a second launch adds the pieces of a tile, in the order of k. The other
-// tiles of C, a block each, fill whole rounds. (Osama, Merrill, Cecka, Garland and Owens, "Stream-K", 2023.) What
-// the rung below wasted: on an H200 264 blocks run at once, so that the 1024 tiles of n = 4096 take 4 rounds, not
-// 3.88, and at n = 1024 half of the multiprocessors have none. What it wastes itself: pieces are written and
-// read once more. Launch: blocks of 256 threads, one per share and one per tile that is not shared; then 16 blocks
-// of 256 threads per shared tile.
+// the multiprocessors only. Here the tiles of C that fill no whole round are shared: the pairs of tiles that are
+// to be multiplied for them are counted from the first to the last, and each block takes an equal share. A share
+// may begin and end amid k: then its sum is a piece, which goes to scratch memory, and a second launch adds the
+// pieces of a tile, in the order of k. Each other tile of C has a block of its own. (Osama, Merrill, Cecka,
+// Garland and Owens, "Stream-K", 2023.) What the rung below wasted: an H200 runs 264 blocks at once, so that the
+// 1024 tiles of n = 4096 take 4 rounds, where 3.88 would do; and n = 1024 has 64 tiles for its 132
+// multiprocessors. What it wastes itself: pieces are written and read once more. Launch: blocks of 256 threads,
+// one per share and one per tile that is not shared; then 16 blocks of 256 threads per shared tile.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <type_traits>
@@ -38,10 +38,9 @@ struct pieces {
     float continued[BM][BN], begun[BM][BN];
 };
 
-// A (m, k), B (k, n) and C (m, n) of a batch.
+// The operands A (m, k) and B (k, n) of a batch.
 struct matrices {
     const float *a, *b;
-    float *c;
     int64_t m, n, k, a_batch_stride, b_batch_stride;
 };
 
@@ -58,8 +57,8 @@ static __device__ inline tile find_tile(int64_t index, int64_t m, int64_t n)
 }
 
 // Starts the copies of the next pair of tiles, of which `depth` columns of A and rows of B are to be multiplied:
-// BK if WHOLE; the others are filled with zeros. `a`: the thread's elements of A; `b`: its row of B; `columns`:
-// its vector.
+// BK if WHOLE; the others are filled with zeros. `a`: the thread's elements of A; `b`: its row of B; `last`: the
+// last column of B's tile.
 template <bool ALIGNED, bool WHOLE>
 static __device__ void load_stage(stage &to, const float *const *a, const float *b, int last, int depth, int64_t n)
 {
@@ -139,7 +138,7 @@ static __device__ void multiply(float (&sum)[TM][TN], stage *stages, const matri
 
 template <bool ALIGNED>
 __global__ void __launch_bounds__(BLOCK, 2)
-    matmul_stream_k(matrices of, matmul_shares shares, pieces *scratch, int64_t first_block)
+    matmul_stream_k(matrices of, float *c, matmul_shares shares, pieces *scratch, int64_t first_block)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     stage *stages = (stage *)shared; // 65 KB, more than a static array may have
@@ -168,7 +167,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
         from += pairs;
 
         const bool whole = pairs == per_tile;
-        float *to = whole   ? of.c + (at.batch * of.m + at.row) * of.n + at.column
+        float *to = whole   ? c + (at.batch * of.m + at.row) * of.n + at.column
                     : first ? scratch[block].continued[0]
                             : scratch[block].begun[0];
         const int64_t pitch = whole ? of.n : BN, rows = whole ? of.m - at.row : BM;
@@ -189,7 +188,8 @@ __global__ void __launch_bounds__(BLOCK, 2)
 constexpr int ADDERS = BM * BN / V / BLOCK; // blocks that add the pieces of a tile, one vector per thread
 
 template <bool ALIGNED>
-__global__ void matmul_stream_k_add(matrices of, matmul_shares shares, const pieces *scratch, int64_t first_block)
+__global__ void matmul_stream_k_add(matrices of, float *c, matmul_shares shares, const pieces *scratch,
+                                    int64_t first_block)
 {
     const int64_t block = first_block + blockIdx.x, index = block / ADDERS;
     const int64_t begin = index * shares.pairs_per_tile, last = begin + shares.pairs_per_tile - 1;
@@ -204,7 +204,7 @@ __global__ void matmul_stream_k_add(matrices of, matmul_shares shares, const pie
         const float4 more = *(const float4 *)&scratch[share].continued[y][x];
         sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
     }
-    store_vector(of.c + (at.batch * of.m + at.row + y) * of.n + at.column + x, &sum.x,
+    store_vector(c + (at.batch * of.m + at.row + y) * of.n + at.column + x, &sum.x,
                  at.row + y < of.m ? of.n - at.column - x : 0, ALIGNED);
 }
 
@@ -214,9 +214,8 @@ cudaError_t launch_matmul_stream_k(const matmul_args *args, cudaStream_t stream)
     const auto kernel = aligned ? matmul_stream_k<true> : matmul_stream_k<false>;
     const auto add = aligned ? matmul_stream_k_add<true> : matmul_stream_k_add<false>;
     const matmul_shares shares = matmul_share(args->batches, args->m, args->n, args->k, args->multiprocessors);
-    const matrices of = {
-        (const float *)args->a, (const float *)args->b, (float *)args->c, args->m, args->n, args->k,
-        args->a_batch_stride,   args->b_batch_stride};
+    const matrices of = {(const float *)args->a, (const float *)args->b, args->m, args->n, args->k,
+                         args->a_batch_stride,   args->b_batch_stride};
     const int64_t blocks = shares.blocks + shares.tiles - shares.shared_tiles;
     constexpr int BYTES = STAGES * sizeof(stage);
 
@@ -224,7 +223,8 @@ cudaError_t launch_matmul_stream_k(const matmul_args *args, cudaStream_t stream)
         return error;
     const auto start = [&](auto which, int64_t count, int bytes) {
         return cover(1, 1, count, 1, 1, [&](dim3 grid, int64_t, corner first) {
-            which<<<grid, BLOCK, bytes, stream>>>(of, shares, (pieces *)args->scratch, first.column);
+            which<<<grid, BLOCK, bytes, stream>>>(of, (float *)args->c, shares, (pieces *)args->scratch,
+                                                  first.column);
             return cudaGetLastError();
         });
     };

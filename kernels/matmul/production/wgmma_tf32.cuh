@@ -1,8 +1,8 @@
-// C = A @ B of float32 on Hopper's tensor cores in TF32: what the rung `wgmma_specialized` leads to, for products
-// so small that the passes of `wgmma_single` would take longer than what its 16 bits gain.
+// C = A @ B of float32 on Hopper's tensor cores in TF32: what the rung `wgmma_specialized` leads to. Meant
+// for products so small that the passes of `wgmma_single` take longer than what its 16 bits gain.
 //
 // The idea: as there, B^T comes from registers and A from shared memory, because wgmma transposes nothing in TF32.
-// Here the next pair's elements of B are loaded into other registers while the products of this one are under way.
+// Here the next pair's elements of B are loaded while the products of this one are under way.
 // A warpgroup has all rows of a block's tile of C, and 128 of its columns. If the TMA cannot copy the operands,
 // whose rows are no multiples of 16 bytes, threads copy their elements.
 #pragma once
@@ -22,6 +22,7 @@ constexpr int COLUMNS = 2 * MM;          // of C, of a warpgroup: two products t
 constexpr int STAGES = 4;                // pairs of tiles in shared memory
 constexpr int COPYING_REGISTERS = 56;    // per thread
 constexpr int REGISTERS = 1 << 16;       // of a multiprocessor
+constexpr int SHARED_BYTES = 228 << 10;  // of a multiprocessor; a block takes 1 KB more than it asks for
 
 // A block's tile of C: BM rows, and COLUMNS for each of GROUPS warpgroups that multiply. BLOCKS: at once on a
 // multiprocessor.
@@ -29,9 +30,11 @@ template <int BM_, int GROUPS_, int BLOCKS_>
 struct tf32_tile {
     static constexpr int BM = BM_, GROUPS = GROUPS_, BN = GROUPS * COLUMNS, BLOCKS = BLOCKS_;
     static constexpr int BLOCK = (1 + GROUPS) * GROUP;
-    static constexpr int EACH =
-        REGISTERS / (BLOCKS * GROUP); // registers for a thread of each warpgroup of a block
-    static constexpr int MULTIPLYING_REGISTERS = (EACH - COPYING_REGISTERS) / GROUPS / 8 * 8;
+    // per thread: what all begin with, and what those that multiply have after the others have given theirs away
+    static constexpr int FIRST_REGISTERS = REGISTERS / (BLOCKS * BLOCK) / 8 * 8;
+    static constexpr int MULTIPLYING_REGISTERS =
+        ((1 + GROUPS) * FIRST_REGISTERS - COPYING_REGISTERS) / GROUPS / 8 * 8;
+    static_assert(COPYING_REGISTERS < FIRST_REGISTERS && MULTIPLYING_REGISTERS <= 256, "setmaxnreg takes these");
 
     struct stage {
         float a[BM][DEPTH], b[BN / DEPTH][DEPTH][DEPTH];
@@ -73,49 +76,38 @@ static __device__ void bring_tiles(Tile &shared, const operands<float> &from, co
     }
 }
 
-// A warpgroup's sums, and the elements of B that it has loaded for two pairs of tiles.
-template <int BM>
-struct tf32_part : turned_part<float, BM> {
-    uint32_t words[2][DEPTH / MK][COLUMNS / MM][4];
-
-    // Starts the products of a pair of tiles, while those of the pair before may be under way. (With
-    // wgmma_fence_registers, ptxas would wait for those.)
-    template <int TURN>
-    __device__ void start(const float (*a)[DEPTH], const float (*b)[DEPTH][DEPTH], bool add)
-    {
+// A warpgroup that multiplies COLUMNS of the tile, from `column` on. ptxas lets no first operands be prepared
+// while products are under way: it would wait for each of them (C7513, CUDA 13.0). Loads into other registers may
+// go on.
+template <class Tile>
+static __device__ void multiply_tiles(turned_part<float, Tile::BM> &part, Tile &shared, int column, int64_t k)
+{
+    fragment_pairs loaded[DEPTH / MK];
+    const auto load = [&](int64_t turn) {
+        wait(&shared.full[turn % STAGES], turn / STAGES);
 #pragma unroll
         for (int i = 0; i < DEPTH / MK; i++)
-            load_fragments(words[TURN][i], b, i * MK);
-        this->multiply_loaded(words[TURN], a, add);
-    }
-};
-
-// A warpgroup that multiplies COLUMNS of the tile, from `column` on.
-template <class Tile>
-static __device__ void multiply_tiles(tf32_part<Tile::BM> &part, Tile &shared, int column, int64_t k)
-{
-    const auto release = [&](int64_t turn) { // all products of the warp with this stage are complete
-        if (threadIdx.x % WARP == 0)
-            ptx::mbarrier_arrive(&shared.empty[turn % STAGES]);
-    };
-    const auto multiply = [&](auto which, int64_t turn) {
-        auto &of = shared.stages[turn % STAGES];
-
-        wait(&shared.full[turn % STAGES], turn / STAGES);
-        part.template start<decltype(which)::value>(of.a, &of.b[column / DEPTH], turn > 0);
-        ptx::wgmma_wait_group<1>(); // those of the pair before are complete
-        __syncwarp();               // and all lanes have loaded their elements of it
-        if (turn > 0)
-            release(turn - 1);
+            loaded[i].load(&shared.stages[turn % STAGES].b[column / DEPTH], i * MK);
     };
     const int64_t pairs = ceil_div(k, DEPTH);
 
-    for (int64_t turn = 0; turn < pairs; turn += 2) {
-        multiply(std::integral_constant<int, 0>(), turn);
+    load(0);
+    for (int64_t turn = 0; turn < pairs; turn++) {
+        uint32_t words[DEPTH / MK][COLUMNS / MM][4];
+
+        for (auto &of_products : loaded)
+            of_products.fence(); // they are not ordered before
+#pragma unroll
+        for (int i = 0; i < DEPTH / MK; i++)
+            loaded[i].order(words[i]);
+        part.multiply_loaded(words, shared.stages[turn % STAGES].a, turn > 0);
         if (turn + 1 < pairs)
-            multiply(std::integral_constant<int, 1>(), turn + 1);
+            load(turn + 1);
+        ptx::wgmma_wait_group<0>(); // the warp's products with this stage are complete,
+        __syncwarp();               // and its lanes have loaded their elements of it
+        if (threadIdx.x % WARP == 0)
+            ptx::mbarrier_arrive(&shared.empty[turn % STAGES]);
     }
-    ptx::wgmma_wait_group<0>();
     part.fence();
 }
 
@@ -147,7 +139,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::BLOCKS)
     } else {
         ptx::setmaxnreg_inc<Tile::MULTIPLYING_REGISTERS>();
         const int column = (group - 1) * COLUMNS;
-        tf32_part<Tile::BM> part;
+        turned_part<float, Tile::BM> part;
 
         multiply_tiles(part, shared, column, a.columns);
         store_sums(c + batch * m * n, part, {from.at.row, from.at.column + column}, m, n);
@@ -161,6 +153,7 @@ template <class Tile>
 
     if (cudaError_t error = map_operands(&of, args, Tile::BM))
         return error;
+    static_assert(Tile::BLOCKS * (sizeof(Tile) + (1 << 10)) <= SHARED_BYTES, "so many blocks at once");
     const auto start = [&](auto by_tma) {
         constexpr auto KERNEL = matmul_wgmma_tf32<Tile, decltype(by_tma)::value>;
 
