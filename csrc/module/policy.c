@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "device/recorder.h"
 #include "module.h"
+#include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/thresholds.h"
 #include "ops/transpose/transpose.h"
@@ -14,7 +15,8 @@
 
 enum { MAX_THRESHOLDS = 128 };
 
-static const struct threshold_table *const tables[] = {&transpose_threshold_table, &reduce_threshold_table};
+static const struct threshold_table *const tables[] = {&transpose_threshold_table, &reduce_threshold_table,
+                                                       &matmul_threshold_table};
 
 enum { TABLES = sizeof tables / sizeof *tables };
 
@@ -24,7 +26,7 @@ static const struct threshold_table *read_table(PyObject *op)
     for (int i = 0; i < TABLES; i++)
         if (PyUnicode_Check(op) && PyUnicode_CompareWithASCIIString(op, op_names[tables[i]->op]) == 0)
             return tables[i];
-    PyErr_Format(PyExc_ValueError, "op: expected 'transpose' or 'reduce', got %R", op);
+    PyErr_Format(PyExc_ValueError, "op: expected 'transpose', 'reduce' or 'matmul', got %R", op);
     return NULL;
 }
 

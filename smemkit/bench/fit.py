@@ -27,8 +27,7 @@ from smemkit import _core, ops
 from smemkit.bench import planner
 from smemkit.devices import Device
 
-OPS = ("transpose", "reduce")
-WITHIN = 1.15  # times the fastest kernel's time: the limit for a good choice
+OPS = ("transpose", "reduce", "matmul")
 UNKNOWN = 20.0  # times the fastest kernel's time: assumed for a choice that was not measured
 HELD_OUT = 4  # one of so many problems is left out of the fit
 FACTORS = (
@@ -78,14 +77,14 @@ class Grade(NamedTuple):
     """How the choices compare with the fastest kernels."""
 
     problems: int
-    good: int  # choices within WITHIN of the fastest kernel
+    good: int  # choices within planner.WITHIN of the fastest kernel
     worst: float  # the largest ratio of a choice's time and the fastest kernel's
     cost: float  # the mean logarithm of these ratios
 
     def __str__(self) -> str:
         share = self.good / self.problems if self.problems else 1.0
         return (
-            f"{self.good} of {self.problems} ({share:.1%}) within {WITHIN - 1:.0%} of the fastest kernel, "
+            f"{self.good} of {self.problems} ({share:.1%}) within {planner.limits()} of the fastest kernel, "
             f"worst {self.worst:.2f} times, mean {math.exp(self.cost):.3f} times"
         )
 
@@ -103,13 +102,13 @@ class Measured:
     Attributes
     ----------
     op : str
-        "transpose" or "reduce", whose policy chooses.
+        One of OPS, whose policy chooses.
     case : str
         The problem in words; it decides whether the problem is held out.
-    function, arguments
-        The call, without its first operand.
-    shape, dtype
-        Of that operand.
+    function, arguments, keywords
+        The call, without its operands.
+    shapes, dtype
+        Of the operands.
     times : dict
         Kernel → microseconds.
     """
@@ -117,10 +116,11 @@ class Measured:
     op: str
     case: str
     function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    shape: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype
     times: dict[str, float] = field(hash=False)
+    arguments: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @cached_property
     def held_out(self) -> bool:
@@ -129,8 +129,9 @@ class Measured:
 
     def choice(self, attributes: Attributes, values: Sequence[int] | None = None) -> str | None:
         """The kernel that the policy chooses; None if the call has several launches."""
-        call = (_operand(self.shape, self.dtype), *self.arguments)
-        launches = _core.dry_run_as(*attributes, self.op, values, self.function, call, {"device": "cpu"})
+        call = (*(_operand(shape, self.dtype) for shape in self.shapes), *self.arguments)
+        keywords = {"device": "cpu", **self.keywords}
+        launches = _core.dry_run_as(*attributes, self.op, values, self.function, call, keywords)
         return launches[0][1] if len(launches) == 1 and launches[0][0] == self.op else None
 
     def ratio(self, kernel: str | None) -> float:
@@ -188,17 +189,22 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
         raise ValueError(f"data: row {index} is not one of the suite 'planner': {error!r}") from error
     if bad or min(shape, default=0) < 1:
         raise ValueError(f"data: row {index}, {case}: expected positive times and lengths, got {bad or shape}")
+    if op == "matmul":
+        *batch, m, n, k = shape
+        shapes = (*batch, m, k), (*batch, k, n)
+        return Measured(op, case, ops.matmul, shapes, dtype, times, keywords={"precision": row.get("precision")})
     if op == "transpose":
-        return Measured(op, case, ops.transpose, (axes,), shape, dtype, times)
+        return Measured(op, case, ops.transpose, (shape,), dtype, times, (axes,))
     reduction = "sum" if op == "reduce" else op
-    return Measured("reduce", f"{op} {case}", ops.reduce, (reduction, axis), shape, dtype, times)
+    return Measured("reduce", f"{op} {case}", ops.reduce, (shape,), dtype, times, (reduction, axis))
 
 
 def grade(problems: Sequence[Measured], attributes: Attributes, values: Sequence[int] | None = None) -> Grade:
     """The policy's choices on these problems; `values`: its thresholds; the built-in ones if None."""
     ratios = [problem.ratio(problem.choice(attributes, values)) for problem in problems]
+    good = (ratio <= planner.within(problem.op) for ratio, problem in zip(ratios, problems, strict=True))
     cost = sum(map(math.log, ratios)) / len(ratios) if ratios else 0.0
-    return Grade(len(ratios), sum(ratio <= WITHIN for ratio in ratios), max(ratios, default=1.0), cost)
+    return Grade(len(ratios), sum(good), max(ratios, default=1.0), cost)
 
 
 @dataclass(frozen=True)
@@ -374,6 +380,9 @@ def main(arguments: Namespace) -> int:
         rows, attributes = _measure(arguments)
     problems = read_rows(rows, attributes)
     for op in OPS:
+        if not any(problem.op == op for problem in problems):
+            print(f"{op}: not fitted: the data have no problems of it")
+            continue
         result = fit(op, problems, attributes)
         print(result)
         if csrc and result.is_better:
@@ -390,7 +399,10 @@ def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
     if arguments.problems < HELD_OUT:
         raise ValueError(f"--problems: expected at least {HELD_OUT}, got {arguments.problems}")
     attributes, rows = attributes_of(device), []
-    problems = list(planner.random_problems(arguments.problems, planner.MAX_BYTES, SEED))
+    problems = [
+        *planner.random_problems(arguments.problems, planner.MAX_BYTES, SEED),
+        *planner.random_products(arguments.problems // 2, planner.MAX_BYTES, SEED),
+    ]
     for row in track(problems, "problems", console=Console(stderr=True), transient=True):
         rows.append(asdict(planner.grade(row, device)))
     path = arguments.json or Path(f"fit-{device.description.lower().replace(' ', '-')}.json")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from smemkit.devices import Device
 from smemkit.measure.benchmarks import measure
 from smemkit.table.kernel_table import kernels
 
-COUNT, QUICK_COUNT = 200, 20  # problems
-MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 28  # bytes of x
-WITHIN = 1.15  # times the fastest kernel's time: the limit for a good choice
-SMALL = 1 << 16  # elements of the small problem on which much slower kernels are found
+COUNT, QUICK_COUNT = 200, 20  # reductions and transposes; half as many products besides
+MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 28  # bytes of x, or of all three matrices
+WITHIN = {"transpose": 1.15, "reduce": 1.15, "matmul": 1.10}  # times the fastest kernel's: a good choice
+SMALL = 1 << 16  # elements of the small problem on which much slower kernels are found,
+SMALL_PRODUCT = 1 << 24  # or its m * n * k
+MAX_PRODUCT = 1 << 36  # m * n * k of all matrices of a batch
 HOPELESS = 20  # times the fastest kernel's time there
 FAR = 4  # times the time of the policy's choice: such a kernel is measured only once,
 ONCE = 2e-5  # if it also takes more seconds than this, so that the start of a graph adds little
@@ -31,6 +34,13 @@ DTYPES = {
     "reduce": ("int8", "int32", "int64", "float16", "float32", "float32", "float64"),
     "transpose": ("uint8", "float16", "float32", "float64", "complex128"),
 }
+PRODUCTS = (  # dtype and precision of a matmul
+    *[("float32", "highest")] * 5,
+    *[("float32", "high")] * 3,
+    *[("float16", None)] * 3,
+    *[("float64", None)] * 2,
+    *((dtype, None) for dtype in ("int8", "int16", "int32", "int64", "complex64")),
+)
 
 
 def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
@@ -54,6 +64,39 @@ def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
         yield Row("planner", op, text, dtype=dtype, shape=list(shape), axis=axis, axes=axes, cold=False)
 
 
+def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
+    """Rows to be filled in, reproducible: products of matrices of every shape, one in six with few rows or columns,
+    one in six a batch."""
+    rng = np.random.default_rng([seed, 1])
+    for _ in range(count):
+        dtype, precision = PRODUCTS[rng.integers(len(PRODUCTS))]
+        kind = rng.choice(("thin", "batch", "plain", "plain", "plain", "plain"))
+        itemsize = np.dtype(dtype).itemsize
+        while True:
+            shape = [product_length(rng, 9 if kind == "batch" else 13) for _ in range(3)]
+            if kind == "thin":
+                shape[rng.integers(2)] = int(rng.integers(1, 17))
+            elif kind == "batch":
+                shape.insert(0, int(2 ** rng.uniform(1, 12)))
+            *batch, m, n, k = shape
+            batches = math.prod(batch)
+            if batches * m * n * k <= MAX_PRODUCT and batches * itemsize * (m * k + k * n + m * n) <= most:
+                break
+        words = [" x ".join(map(str, shape)), dtype, *([f"precision {precision}"] if precision == "high" else [])]
+        yield Row(
+            "planner", "matmul", ", ".join(words), dtype=dtype, shape=shape, precision=precision, cold=False
+        )
+
+
+def product_length(rng: np.random.Generator, magnitude: int) -> int:
+    """A length of up to 2**magnitude: a power of two, a multiple of 16, or any."""
+    length = 2 ** rng.uniform(4, magnitude)
+    how = rng.random()
+    if how < 0.2:
+        return 2 ** round(math.log2(length))
+    return max(1, round(length / 16)) * 16 if how < 0.7 else int(length)
+
+
 def random_shape(rng: np.random.Generator, ndim: int, itemsize: int, most: int) -> tuple[int, ...]:
     """Lengths of every magnitude, some of them powers of two."""
     elements = 2 ** rng.uniform(math.log2(MIN_BYTES), math.log2(most)) / itemsize
@@ -67,7 +110,8 @@ def random_shape(rng: np.random.Generator, ndim: int, itemsize: int, most: int) 
 
 def cases(device: Device, quick: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
     """The cases of the suite: for each problem, a label and a function that measures the row."""
-    for row in random_problems(QUICK_COUNT if quick else COUNT, MAX_BYTES):
+    count = QUICK_COUNT if quick else COUNT
+    for row in chain(random_problems(count, MAX_BYTES), random_products(count // 2, MAX_BYTES)):
         yield f"planner {row.op} {row.case}", partial(grade, row, device)
 
 
@@ -86,22 +130,28 @@ def grade(row: Row, device: Device) -> Row:
         measured_seconds[name] = seconds
     times = {name: 1e6 * seconds for name, seconds in measured_seconds.items()}
     ratio = min(times.values()) / (1e6 * ours) if times else None
-    value = problem.work["bytes"] / ours / 1e9
-    return replace(row, us=1e6 * ours, unit="GB/s", value=value, peers=times, ratio=ratio, error=error)
+    of_products = row.op == "matmul"
+    value = problem.work["flops" if of_products else "bytes"] / ours / (1e12 if of_products else 1e9)
+    unit = "TFLOP/s" if of_products else "GB/s"
+    return replace(row, us=1e6 * ours, unit=unit, value=value, peers=times, ratio=ratio, error=error)
 
 
 def problem_of(row: Row, shape: tuple[int, ...], device: Device) -> Problem:
     """The row's problem, with operands of this shape."""
-    return Problem(row.op, shape, device.name, row.dtype, row.axis, row.axes and tuple(row.axes))
+    precision = None if row.precision == "highest" else row.precision
+    return Problem(row.op, shape, device.name, row.dtype, row.axis, row.axes and tuple(row.axes), precision)
 
 
 def hopeful(row: Row, device: Device) -> list[str]:
-    """The kernels that take the problem, without those that would take seconds, such as a serial loop. A small
-    problem of the same kind shows which these are.
+    """The kernels that take the problem at its precision, without those that would take seconds, such as a serial
+    loop. A small problem of the same kind shows which these are.
     """
-    op = "transpose" if row.op == "transpose" else "reduce"
+    op = row.op if row.op in ("transpose", "matmul") else "reduce"
     candidates = [info for info in kernels(op) if info.role != "ceiling"]
-    problem = problem_of(row, shrunk(tuple(row.shape)), device)
+    if row.precision == "highest":
+        candidates = [info for info in candidates if info.precision == "highest"]
+    small = shrunk_product if op == "matmul" else shrunk
+    problem = problem_of(row, small(tuple(row.shape)), device)
     out, times = problem.out(), {}
     for info in candidates:
         if "cuda" in info.devices and row.dtype in info.dtypes:
@@ -122,6 +172,17 @@ def shrunk(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(lengths)
 
 
+def shrunk_product(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape (…, m, n, k) of a product, with its longest length halved repeatedly until there are few
+    multiplications. Multiples of 16 stay so: some kernels take no others."""
+    lengths = list(shape)
+    while math.prod(lengths) > SMALL_PRODUCT:
+        longest = int(np.argmax(lengths))
+        half = -(-lengths[longest] // 2)
+        lengths[longest] = -(-half // 16) * 16 if lengths[longest] % 16 == 0 else half
+    return tuple(lengths)
+
+
 def once(call: Callable[..., Any], device: Device) -> float:
     """Seconds of one call, captured in a graph that is replayed once."""
     return _core.Graph(lambda stream: call(stream=stream), device.name, 1, 0, 0).replay()
@@ -136,6 +197,17 @@ def measured_time(problem: Problem, out: Any, kernel: str | None, device: Device
 def summary(rows: list[Row], worst: int = 5) -> tuple[str, list[Row]]:
     """The grade in words, and the rows whose choice is slowest compared with the fastest kernel."""
     graded = sorted((row for row in rows if row.ratio), key=lambda row: row.ratio)
-    good = sum(row.ratio >= 1 / WITHIN for row in graded)
-    text = f"{good} of {len(graded)} within {WITHIN - 1:.0%} of the fastest kernel"
+    good = sum(row.ratio >= 1 / within(row.op) for row in graded)
+    text = f"{good} of {len(graded)} within {limits()} of the fastest kernel"
     return text, graded[:worst]
+
+
+def within(op: str) -> float:
+    """The limit for a good choice of an operation, in times of the fastest kernel; that of the reductions for each
+    of them."""
+    return WITHIN.get(op, WITHIN["reduce"])
+
+
+def limits() -> str:
+    """The limits in words."""
+    return f"{WITHIN['reduce'] - 1:.0%} (matmul {WITHIN['matmul'] - 1:.0%})"

@@ -211,10 +211,10 @@ class Problem:
         return float(np.linalg.norm(self._product(np.abs)) / np.linalg.norm(self.expected))
 
     def _product(self, f: Any) -> np.ndarray:
-        """The `rows` of f(a) @ f(b) in float64, or of integers in the dtype of the result, which wrap around; by
-        blocks of columns: converting all of b would double its size."""
+        """The `rows` of f(a) @ f(b) in double precision, or of integers in the dtype of the result, which wrap
+        around; by blocks of columns: converting all of b would double its size."""
         a, b = self.host
-        wide = self.out_dtype if self.is_exact else np.float64
+        wide = self.out_dtype if self.is_exact else self._wide
         some = f(a[..., self.rows, :].astype(wide))
 
         def block(j: int) -> np.ndarray:
@@ -222,6 +222,11 @@ class Problem:
 
         with ThreadPoolExecutor() as pool:
             return np.concatenate(list(pool.map(block, range(0, b.shape[-1], 256))), axis=-1)
+
+    @property
+    def _wide(self) -> str:
+        """The dtype of a product in double precision."""
+        return "complex128" if "complex" in self.out_dtype else "float64"
 
     @cached_property
     def arrays(self) -> list[Array]:
@@ -261,7 +266,7 @@ class Problem:
     def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, transposed: bool = True) -> float:
         """The relative error; ArithmeticError if it exceeds the bound or is NaN."""
         if self.op == "matmul" and not self.is_exact:
-            difference = np.linalg.norm(result[..., self.rows, :].astype(np.float64) - self.expected)
+            difference = np.linalg.norm(result[..., self.rows, :].astype(self._wide) - self.expected)
             error = difference / np.linalg.norm(self.expected)
         elif not self.is_exact:
             with np.errstate(over="ignore", invalid="ignore"):  # a result may overflow float16

@@ -504,6 +504,28 @@ def test_random_problems_are_reproducible_and_cover_all_kinds():
     assert any(row.axis is not None for row in rows) and any(len(row.shape) == 4 for row in rows)
 
 
+def test_random_products_are_reproducible_and_cover_all_kinds():
+    rows = list(planner.random_products(300, 1 << 28))
+    assert rows == list(planner.random_products(300, 1 << 28))
+    assert len({row.case for row in rows}) > 290
+    assert {(row.dtype, row.precision) for row in rows} == set(planner.PRODUCTS)
+    for row in rows:
+        *batch, m, n, k = row.shape
+        assert math.prod(row.shape) <= planner.MAX_PRODUCT
+        matrices = math.prod(batch) * (m * k + k * n + m * n)
+        assert matrices * np.dtype(row.dtype).itemsize <= 1 << 28
+    assert any(len(row.shape) == 4 for row in rows) and any(min(row.shape) < 16 for row in rows)
+    assert max(math.prod(row.shape) for row in rows) > planner.MAX_PRODUCT / 4
+
+
+@pytest.mark.parametrize("shape", [(8192, 4096, 2048), (4000, 64, 64, 64), (1, 1, 1 << 26), (7, 5, 3)])
+def test_shrunk_product_keeps_multiples(shape):
+    small = planner.shrunk_product(shape)
+    assert math.prod(small) <= planner.SMALL_PRODUCT
+    assert math.prod(small) >= min(math.prod(shape), planner.SMALL_PRODUCT // 3)
+    assert all(s % 16 == 0 for s, n in zip(small, shape, strict=True) if n % 16 == 0)
+
+
 @pytest.mark.parametrize("shape", [(5,), (1 << 28,), (10**8, 2), (3, 16384, 16384), (2, 3, 10**7)])
 def test_shrunk_shape_keeps_proportions(shape):
     small = planner.shrunk(shape)
@@ -532,7 +554,9 @@ def graded(run, monkeypatch):
     for name, value in {
         "COUNT": 14,
         "MAX_BYTES": 1 << 14,
+        "MAX_PRODUCT": 1 << 15,
         "SMALL": 64,
+        "SMALL_PRODUCT": 1 << 13,
         "once": once,
         "measured_time": seconds,
         "kernels": suites.kernels,
@@ -549,7 +573,14 @@ def taken(row):
 def test_policy_is_compared_with_every_kernel(graded):
     run, times, _ = graded
     rows = measure_rows(run, "planner")
-    assert len(rows) == 14
+    assert len(rows) == 21
+    products, rows = [row for row in rows if row.op == "matmul"], [row for row in rows if row.op != "matmul"]
+    assert len(products) == 7
+    for row in products:
+        named = [k for k in suites.kernels("matmul") if row.dtype in k.dtypes]
+        assert {"naive", "tiled", "simt"} <= set(row.peers) <= {k.name for k in named}
+        assert row.precision != "highest" or all(k.precision == "highest" for k in named if k.name in row.peers)
+        assert (row.kernel, row.us, row.unit, row.ratio) == (None, 1000, "TFLOP/s", 1)
     for row in rows:
         op = "transpose" if row.op == "transpose" else "reduce"
         named = {k for k in suites.kernels(op) if k.role != "ceiling" and row.dtype in k.dtypes}
@@ -563,7 +594,7 @@ def test_policy_is_compared_with_every_kernel(graded):
         assert row.ratio == 1
     times["tiled"] = times["padded"] = 0.5e-3
     for row in measure_rows(run, "planner"):
-        assert row.ratio == (0.5 if row.op == "transpose" else 1)
+        assert row.ratio == (0.5 if {"tiled", "padded"} & set(row.peers) else 1)
 
 
 def test_ctrl_c_keeps_what_was_measured(run, monkeypatch):
@@ -591,7 +622,7 @@ def test_wrong_result_of_the_policy_is_found(graded, monkeypatch):
     run, _, _ = graded
     monkeypatch.setattr(planner, "asnumpy", lambda out: out.numpy() * 0 - 1)
     assert run.measure(["planner"]) == []
-    assert len(run.failures) == 14
+    assert len(run.failures) == 21
     assert all("ArithmeticError" in failure for failure in run.failures)
 
 
@@ -601,12 +632,12 @@ def test_policy_summary_and_worst_cases():
         for i, ratio in enumerate([1.3, 0.88, 0.86, 0.5, 1.0, 0.9, 2.0])
     ]
     text, worst = planner.summary(rows)
-    assert text == "5 of 7 within 15% of the fastest kernel"
+    assert text == "5 of 7 within 15% (matmul 10%) of the fastest kernel"
     assert [row.ratio for row in worst] == [0.5, 0.86, 0.88, 0.9, 1.0]
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(report.table("planner", rows))
     shown = console.export_text()
-    assert shown.startswith("planner: 5 of 7 within 15% of the fastest kernel; the worst ones")
+    assert shown.startswith("planner: 5 of 7 within 15% (matmul 10%) of the fastest kernel; the worst ones")
     assert "case 3" in shown and "case 6" not in shown
 
 

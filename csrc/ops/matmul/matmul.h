@@ -6,6 +6,7 @@
 
 #include "call/call.h"
 #include "call/choice.h"
+#include "ops/thresholds.h"
 
 /* The choice of kernel=None, and how many of an element's k products a slice has: k, or a multiple of 32. Both
  * depend on the size of the whole problem, the dtype and the device's attributes only: the bits of the result
@@ -31,6 +32,8 @@ struct matmul_method {
 };
 
 struct matmul_choice choose_matmul_kernel(const struct device *, enum dtype, enum precision, struct matmul_size);
+
+extern const struct threshold_table matmul_threshold_table;
 
 /* The slices for a kernel that was selected by name. */
 npy_intp choose_k_per_slice(const struct device *, const struct kernel_row *, enum dtype, struct matmul_size);

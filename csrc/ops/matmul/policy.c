@@ -6,7 +6,48 @@
 #include "device/device.h"
 #include "kernels.h"
 #include "matmul.h"
+#include "ops/thresholds.h"
 #include "python/dtypes.h"
+
+static const struct threshold threshold_rows[] = {
+#define CHOICE(name, scale, unit, columns, why) {#name, scale, unit, why, true, {columns}},
+#define SPLIT(name, scale, unit, columns, why)  {#name, scale, unit, why, false, {columns}},
+#include "thresholds.def"
+#undef CHOICE
+#undef SPLIT
+};
+
+enum threshold_index {
+#define CHOICE(name, ...) AT_##name,
+#define SPLIT             CHOICE
+#include "thresholds.def"
+#undef CHOICE
+#undef SPLIT
+    THRESHOLDS
+};
+
+const struct threshold_table matmul_threshold_table = {OP_matmul, THRESHOLDS, threshold_rows};
+
+/* A device with its thresholds; a host has none. */
+struct target {
+    const struct device *device;
+    int64_t limits[THRESHOLDS];
+};
+
+/* Where the thresholds of a candidate are: GFLOP/s of a multiprocessor with one resident block, and with more; and
+ * what the start and end of a block cost, in products along k. */
+struct speed {
+    enum threshold_index one_block, more_blocks, start_k;
+};
+
+#define SPEED(name)                                          \
+    {                                                        \
+        AT_##name##_one, AT_##name##_full, AT_##name##_start \
+    }
+#define NO_SPEED /* not on a GPU */        \
+    {                                      \
+        THRESHOLDS, THRESHOLDS, THRESHOLDS \
+    }
 
 /* A kernel with its tile of C per block, its limits and its speed. */
 struct candidate {
@@ -14,16 +55,14 @@ struct candidate {
     int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
     int max_m, max_n;  /* 0: any */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
-    double one_block, more_blocks; /* TFLOP/s of a multiprocessor with one resident block, and with more;
-                                      0: not on a GPU */
-    int threads;                   /* per block */
-    int depth;                     /* products per element between two barriers: a step */
-    double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
-    int capability;                /* the least that pays: 80 has asynchronous copies */
+    struct speed speed;
+    int threads;     /* per block */
+    int depth;       /* products per element between two barriers: a step */
+    double step_ns;  /* the executor's time for a step of one thread; 0: not on the CPU device */
+    int capability;  /* the least that pays: 80 has asynchronous copies */
     int few_columns; /* columns of a tile if more than half of the multiprocessors would have none; 0: unchanged */
     int min_n;       /* fewer columns leave most of a tile empty */
     int min_k;       /* shorter sums are more accurate otherwise */
-    int start_k;     /* what the start and end of a block cost, in steps along k */
     int full;        /* resident blocks that reach the speed of more_blocks */
     unsigned dtypes; /* for which this holds; 0: all of the kernel's */
 };
@@ -43,60 +82,53 @@ enum {
     OTHERS = EVERY & ~(WORD_INTEGERS | LONG_INTEGERS)
 };
 
-/* GPU: measured on an H200 and an H100 (132 multiprocessors) in float32, at n = 256 to 8192; mma_large, mma_small
- * and wgmma_large in float16; those with FLOAT64 in float64; those with WORD_INTEGERS in int32, with LONG_INTEGERS
- * in int64, wgmma_digits in bytes. wgmma_tf32 as the rung wgmma_specialized, and wgmma_tf32_small as a guess,
- * until they are measured: they are not chosen before that (recorded.def). Executor: on a Zen 4. */
+/* The executor's times are those of a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2, 0},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2, OTHERS},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.260, 0.248, 256, 16, 265, 0, 0, 0, 0, 40, 2, WORD_INTEGERS},
-    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 0, 40, 4, 0},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2, 0},
-    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2,
-     0},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2, OTHERS},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.220, 0.232, 128, 16, 190, 0, 0, 0, 0, 40, 2, WORD_INTEGERS},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.055, 0.055, 128, 16, 190, 0, 0, 0, 0, 40, 2, LONG_INTEGERS},
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 1.600, 1.600, 256, 64, 0, 80, 0, 128, 0, 128, 1, UP_TO_32_BITS},
-    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, 0.330, 0.330, 256, 16, 0, 80, 0, 64, 0, 200, 1, FLOAT64},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3, UP_TO_32_BITS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.210, 0.320, 128, 16, 0, 80, 0, 0, 0, 250, 2, FLOAT64},
-    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.274, 0.274, 256, 32, 0, 80, 0, 64, 256, 64, 1, 0},
-    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.400, 5.400, 384, 64, 0, 90, 0, 0, 0, 20, 1,
-     0},
-    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, 4.300, 3.200, 384, 64, 0, 90, 0, 0, 0, 60, 2,
-     0},
-    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.300, 5.300, 384, 64, 0, 90, 0, 0, 0, 40, 1,
-     0},
-    {ROW_matmul_wgmma_tf32, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, 5.300, 5.300, 384, 32, 0, 90, 0, 0, 0, 20, 1,
-     0},
-    {ROW_matmul_wgmma_tf32_small, 64, 128, 0, 0, MAX_K_ON_TENSOR_CORES, 4.000, 4.600, 256, 32, 0, 90, 0, 0, 0, 20,
-     2, 0},
-    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, 1.950, 1.950, 384, 64, 0, 90, 0, 0, 512, 110, 1, 0},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, 1.500, 1.500, 384, 64, 0, 90, 0, 0, 512, 150, 1, 0},
-    {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, 0.475, 0.475, 384, 16, 0, 90, 0, 0, 0, 50, 1, FLOAT64},
-    {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, 0.465, 0.465, 384, 16, 0, 90, 0, 0, 0, 80, 1, FLOAT64},
-    {ROW_matmul_wgmma_digits, 128, 256, 0, 0, 0, 13.00, 13.00, 384, 128, 0, 90, 0, 0, 0, 20, 1, WORD_INTEGERS},
-    {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, 10.50, 10.50, 384, 128, 0, 90, 0, 0, 0, 20, 1, LONG_INTEGERS},
-    {ROW_matmul_wgmma_digits_small, 128, 128, 0, 0, 0, 10.90, 10.90, 384, 128, 0, 90, 0, 0, 0, 20, 1,
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, SPEED(tiled), 1024, 32, 73, 0, 0, 0, 0, 2, 0},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, OTHERS},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2,
      WORD_INTEGERS},
-    {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, 8.000, 8.000, 384, 128, 0, 90, 0, 0, 0, 20, 1,
-     LONG_INTEGERS},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2,
+    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 4, 0},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0},
+    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0,
+     0, 2, 0},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, SPEED(simt), 128, 16, 190, 0, 0, 0, 0, 2, OTHERS},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, SPEED(simt_words), 128, 16, 190, 0, 0, 0, 0, 2, WORD_INTEGERS},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, SPEED(simt_longs), 128, 16, 190, 0, 0, 0, 0, 2, LONG_INTEGERS},
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, SPEED(mma_large), 256, 64, 0, 80, 0, 128, 0, 1, UP_TO_32_BITS},
+    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, 1, FLOAT64},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small), 128, 64, 0, 80, 0, 0, 0, 3, UP_TO_32_BITS},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, 2, FLOAT64},
+    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 1, 0},
+    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, 1,
      0},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2, 0},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 0, 40, 2, 0},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 0, 40, 2, 0},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 0, 40, 2, 0},
+    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0, 2,
+     0},
+    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0,
+     1, 0},
+    {ROW_matmul_wgmma_tf32, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32), 384, 32, 0, 90, 0, 0, 0, 1,
+     0},
+    {ROW_matmul_wgmma_tf32_small, 64, 128, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32_small), 256, 32, 0, 90, 0,
+     0, 0, 2, 0},
+    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 1, 0},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 1, 0},
+    {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, SPEED(dmma_large_float64), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64},
+    {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, SPEED(dmma_small_float64), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64},
+    {ROW_matmul_wgmma_digits, 128, 256, 0, 0, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, 1,
+     WORD_INTEGERS},
+    {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, 1,
+     LONG_INTEGERS},
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, 0, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0,
+     1, WORD_INTEGERS},
+    {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0, 1,
+     LONG_INTEGERS},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, SPEED(tiny), 32, 16, 120, 0, 0, 0, 0, 2, 0},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 2, 0},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 2, 0},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 2, 0},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 2, 0},
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
-
-/* On a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond from an H200's
- * memory. The passes that split float32 operands take PARTS_US, and 1 us for so many bytes of them, the pass that
- * stores digits DIGITS_US (measured on an H100 at n = 1024 to 4096). */
-static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, PARTS_US = 7, PARTS_BYTES_PER_US = 0.86e6,
-                    DIGITS_US = 3, DIGITS_BYTES_PER_US = 1.4e6;
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
  * barriers of a thread. */
@@ -159,44 +191,58 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
 }
 
 /* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
-static double speed_of(const struct candidate *candidate, npy_intp blocks)
+static double speed_of(const struct candidate *candidate, const struct target *target, npy_intp blocks)
 {
+    const double one = (double)target->limits[candidate->speed.one_block] / 1000;
+    const double full = (double)target->limits[candidate->speed.more_blocks] / 1000;
     const npy_intp more = candidate->full - 1;
     const double share = blocks > more ? 1 : (double)(blocks - 1) / (double)more;
 
-    return candidate->one_block + share * (candidate->more_blocks - candidate->one_block);
+    return one + share * (full - one);
+}
+
+/* A time of the table in microseconds. */
+static double time_of(const struct target *target, enum threshold_index index)
+{
+    return (double)target->limits[index] / 1000;
 }
 
 /* Microseconds on a GPU with k in `slices`, limited by the multiprocessor with the most blocks or by memory. */
-static double gpu_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
+static double gpu_time(const struct candidate *candidate, const struct target *target, enum dtype dtype,
                        struct matmul_size size, npy_intp slices)
 {
+    const int64_t *limits = target->limits;
+    const int multiprocessors = target->device->multiprocessors;
     const double matrices = (double)size.batches * (double)slices;
     const double tiles =
         matrices * (double)divide_up(size.m, candidate->rows) * (double)divide_up(size.n, candidate->columns);
-    const bool few = candidate->few_columns && 2 * tiles <= device->multiprocessors;
+    const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
-    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, device->multiprocessors); /* blocks of one */
-    const double products =
-        (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + candidate->start_k);
-    const double compute = products * 2e-6 * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, most);
+    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors); /* blocks of one */
+    const double along_k = (double)divide_up(size.k, slices) + (double)limits[candidate->speed.start_k];
+    const double products = (double)most * candidate->rows * columns * along_k;
+    const double compute =
+        products * 2e-6 * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, target, most);
     const unsigned traits = kernel_rows[candidate->kernel].traits;
     const double operands = bytes_of_operands(dtype, size, traits & NARROW);
-    const double memory = (operands + bytes_of_result(dtype, size)) / BYTES_PER_US;
+    const double memory = (operands + bytes_of_result(dtype, size)) / (double)limits[AT_memory_bytes];
     const double partials = bytes_of_result(dtype, size) * (double)slices;
-    const double copies = traits & NARROW                      ? DIGITS_US + operands / DIGITS_BYTES_PER_US
-                          : dtype == FLOAT32 && traits & PARTS ? PARTS_US + operands / PARTS_BYTES_PER_US
-                                                               : 0;
+    double time = time_of(target, AT_launch) + (compute > memory ? compute : memory);
 
-    return LAUNCH_US + copies + (compute > memory ? compute : memory) +
-           (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
+    if (traits & NARROW)
+        time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
+    else if (dtype == FLOAT32 && traits & PARTS)
+        time += time_of(target, AT_split_parts) + operands / (double)limits[AT_split_bytes];
+    if (slices > 1)
+        time += time_of(target, AT_add_slices) + 2 * partials / (double)limits[AT_memory_bytes];
+    return time;
 }
 
 /* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
  * per multiprocessor by rows, 2 by columns, 1 for several vectors. Several vectors take 1.05 times as long as one;
  * by rows they cost START_US more, and BLOCK_US for each block of a multiprocessor, which matters where k is
  * short. (Measured on an H100 at m x 8 x 16384, 8 x 16384 x 16384, 100000 x 8 x 64 and 4096 x 8 x 16.) */
-static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
+static double gpu_matvec_time(const struct target *target, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
     enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 64, PACK_BYTES = 16, LANES = 32 };
@@ -206,12 +252,14 @@ static double gpu_matvec_time(const struct device *device, enum dtype dtype, str
     const npy_intp groups =
         by_rows ? divide_up(size.m, several ? ROWS_OF_SEVERAL : ROWS_OF_ONE) : divide_up(size.n, columns);
     const int saturating = several ? 1 : by_rows ? 6 : 2;
-    const double share = (double)(size.batches * groups * slices) / (saturating * device->multiprocessors);
-    const double memory = bytes_of(dtype, size) / (BYTES_PER_US * (share < 1 ? share : 1));
+    const double share = (double)(size.batches * groups * slices) / (saturating * target->device->multiprocessors);
+    const double memory =
+        bytes_of(dtype, size) / ((double)target->limits[AT_memory_bytes] * (share < 1 ? share : 1));
     const double times_of_one = several ? 1.05 : 1;
     const double blocks = several && by_rows ? START_US + share * BLOCK_US : 0;
 
-    return LAUNCH_US + memory * times_of_one + blocks + (slices > 1 ? ADD_US : 0);
+    return time_of(target, AT_launch) + memory * times_of_one + blocks +
+           (slices > 1 ? time_of(target, AT_add_slices) : 0);
 }
 
 /* The executor's time for all blocks, in nanoseconds. Each thread is a fiber that is started and takes a step for
@@ -252,7 +300,7 @@ static double cpu_matvec_time(struct matmul_size size)
 }
 
 /* The least predicted time; *slices is the number of slices that gives it. */
-static double best_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
+static double best_time(const struct candidate *candidate, const struct target *target, enum dtype dtype,
                         struct matmul_size size, npy_intp *slices)
 {
     const struct kernel_row *row = &kernel_rows[candidate ? candidate->kernel : ROW_matmul_matvec];
@@ -260,16 +308,16 @@ static double best_time(const struct candidate *candidate, const struct device *
     double least;
 
     *slices = 1;
-    if (device_is_host(device)) { /* slices occupy all workers */
+    if (device_is_host(target->device)) { /* slices occupy all workers */
         if (row->traits & SLICES)
             *slices = divide_up(size.k, MAX_K_OF_ONE_SUM) < MAX_SLICES ? divide_up(size.k, MAX_K_OF_ONE_SUM)
                                                                        : MAX_SLICES;
         return candidate ? cpu_time(candidate, size) : cpu_matvec_time(size);
     }
-    least = candidate ? gpu_time(candidate, device, dtype, size, 1) : gpu_matvec_time(device, dtype, size, 1);
+    least = candidate ? gpu_time(candidate, target, dtype, size, 1) : gpu_matvec_time(target, dtype, size, 1);
     for (npy_intp s = 2; s <= max && s <= MAX_SLICES; s *= 2) {
         const double time =
-            candidate ? gpu_time(candidate, device, dtype, size, s) : gpu_matvec_time(device, dtype, size, s);
+            candidate ? gpu_time(candidate, target, dtype, size, s) : gpu_matvec_time(target, dtype, size, s);
 
         if (time < least) {
             least = time;
@@ -325,13 +373,23 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            (candidate->capability < 90 || row->traits & ANY_STRIDES || suit_tma(dtype, size)) &&
            size.k >= candidate->min_k &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
-           (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&
+           (device_is_host(device) ? candidate->step_ns > 0 : candidate->speed.one_block != THRESHOLDS) &&
            candidate->capability <= device->capability;
+}
+
+static struct target target_of(const struct device *device)
+{
+    struct target target = {.device = device};
+
+    if (!device_is_host(device))
+        read_thresholds(&matmul_threshold_table, device, target.limits);
+    return target;
 }
 
 struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, enum precision precision,
                                           struct matmul_size size)
 {
+    const struct target target = target_of(device);
     struct matmul_choice choice = {.row = NULL};
     const bool one_vector = size.m == 1 || size.n == 1;
     double least = 0;
@@ -339,7 +397,7 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
 
     if ((size.m < size.n ? size.m : size.n) <= MAX_VECTORS &&
         kernel_may_be_chosen(device, ROW_matmul_matvec, dtype)) {
-        least = best_time(NULL, device, dtype, size, &slices);
+        least = best_time(NULL, &target, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
         if (one_vector && size.batches == 1 && !device_is_host(device))
             return choice; /* the others waste at least 15 of 16 rows or columns */
@@ -349,7 +407,7 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
 
         if (!supports(candidate, device, dtype, precision, size))
             continue;
-        time = best_time(candidate, device, dtype, size, &slices);
+        time = best_time(candidate, &target, dtype, size, &slices);
         if (choice.row && time >= least)
             continue;
         least = time;
@@ -365,12 +423,13 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
 npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row *row, enum dtype dtype,
                             struct matmul_size size)
 {
+    const struct target target = target_of(device);
     npy_intp slices = 1;
 
     if (row->index == ROW_matmul_matvec)
-        (void)best_time(NULL, device, dtype, size, &slices);
+        (void)best_time(NULL, &target, dtype, size, &slices);
     for (int i = 0; i < CANDIDATES; i++)
         if (row->traits & SLICES && candidates[i].kernel == row->index && has_dtype(&candidates[i], dtype))
-            (void)best_time(&candidates[i], device, dtype, size, &slices);
+            (void)best_time(&candidates[i], &target, dtype, size, &slices);
     return slice_length(size.k, slices);
 }
