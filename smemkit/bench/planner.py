@@ -65,8 +65,8 @@ def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
 
 
 def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
-    """Rows to be filled in, reproducible: products of matrices of every shape, one in six with few rows or columns,
-    one in six a batch."""
+    """Rows to be filled in, reproducible: products of matrices of every shape, one in six with few rows or
+    columns, one in six a batch."""
     rng = np.random.default_rng([seed, 1])
     for _ in range(count):
         dtype, precision = PRODUCTS[rng.integers(len(PRODUCTS))]
@@ -83,9 +83,7 @@ def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
             if batches * m * n * k <= MAX_PRODUCT and batches * itemsize * (m * k + k * n + m * n) <= most:
                 break
         words = [" x ".join(map(str, shape)), dtype, *([f"precision {precision}"] if precision == "high" else [])]
-        yield Row(
-            "planner", "matmul", ", ".join(words), dtype=dtype, shape=shape, precision=precision, cold=False
-        )
+        yield Row("planner", "matmul", ", ".join(words), dtype=dtype, shape=shape, precision=precision, cold=False)
 
 
 def product_length(rng: np.random.Generator, magnitude: int) -> int:
@@ -116,7 +114,7 @@ def cases(device: Device, quick: bool) -> Iterator[tuple[str, Callable[[], Row]]
 
 
 def grade(row: Row, device: Device) -> Row:
-    """The time of the policy's choice, with its result checked, and as `peers` the times of all kernels."""
+    """The time of the policy's choice, and as `peers` the times of all kernels; every result is checked."""
     problem = problem_of(row, tuple(row.shape), device)
     out = problem.out()
     ours = measured_time(problem, out, None, device)
@@ -124,7 +122,9 @@ def grade(row: Row, device: Device) -> Row:
     _core.synchronize(device.name)
     measured_seconds = {}
     for name in hopeful(row, device):
+        out = problem.out()
         seconds = once(problem.call(out=out, kernel=name), device)
+        problem.error(asnumpy(out), name)
         if seconds <= max(FAR * ours, ONCE):
             seconds = measured_time(problem, out, name, device)
         measured_seconds[name] = seconds

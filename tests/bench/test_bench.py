@@ -626,6 +626,22 @@ def test_wrong_result_of_the_policy_is_found(graded, monkeypatch):
     assert all("ArithmeticError" in failure for failure in run.failures)
 
 
+def test_wrong_result_of_a_candidate_is_found(graded, monkeypatch):
+    """Kernels that write nothing: what an earlier one wrote does not pass for their result."""
+    run, _, _ = graded
+
+    def once(call, device):
+        if call.keywords["kernel"] not in ("tree", "naive"):
+            call()
+        return 1e-3
+
+    monkeypatch.setattr(planner, "once", once)
+    rows = run.measure(["planner"])
+    assert not any({"tree", "naive"} & set(row.peers) for row in rows)
+    assert len(rows) + len(run.failures) == 21
+    assert len(run.failures) > 12 and all("ArithmeticError" in failure for failure in run.failures)
+
+
 def test_policy_summary_and_worst_cases():
     rows = [
         Row("planner", "reduce", f"case {i}", us=100.0, peers={"tree": 100.0 * ratio}, ratio=ratio)
