@@ -319,8 +319,18 @@ def dry_run_as(
     """A dry run as on a device with these attributes, and with these thresholds of an op's policy."""
 
 def thresholds(op: str, capability: int, multiprocessors: int) -> list[tuple[str, int, str, bool, bool, str]]:
-    """Of "transpose" or "reduce": name, value, unit, whether it grows with the GPU, whether it decides nothing but
-    the choice of a kernel, explanation."""
+    """Of "transpose", "reduce" or "matmul": name, value, unit, whether it grows with the GPU, whether it decides
+    nothing but the choice of a kernel, explanation."""
+
+def predicted_matmul_times(
+    capability: int,
+    multiprocessors: int,
+    thresholds: Sequence[int],
+    kernel: str,
+    problems: list[tuple[Any, int, int, int, int]],
+) -> list[float | None]:
+    """The microseconds that the policy expects of a kernel on a GPU with these attributes and thresholds, for
+    problems (dtype, batches, m, n, k); None where it expects nothing."""
 
 def set_tuned_thresholds(device: str, thresholds: Sequence[int] | None) -> None:
     """Replaces a device's thresholds of transposes; None: the policy's own again."""

@@ -35,7 +35,7 @@ static const struct kernel_row *find_row(enum op op, PyObject *name)
     return NULL;
 }
 
-static const struct kernel_row *row_named(enum op op, PyObject *name)
+const struct kernel_row *kernel_named(enum op op, PyObject *name)
 {
     const struct kernel_row *row;
     PyObject *list;
@@ -124,7 +124,7 @@ bool read_kernel(enum op op, PyObject *kernel, const char *size_name, PyObject *
     const bool by_size = kernel == Py_None && (size != Py_None || pad != Py_None);
 
     choice->automatic = kernel == Py_None && !by_size;
-    choice->row = choice->automatic ? default_row(op) : by_size ? row_with_sizes(op) : row_named(op, kernel);
+    choice->row = choice->automatic ? default_row(op) : by_size ? row_with_sizes(op) : kernel_named(op, kernel);
     if (!choice->row || !read_value(choice->row, size_name, choice->row->sizes, size, &choice->size) ||
         !read_value(choice->row, "pad", choice->row->pads, pad, &choice->pad))
         return false;

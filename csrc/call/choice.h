@@ -18,6 +18,9 @@ struct kernel_choice {
 bool read_kernel(enum op, PyObject *kernel, const char *size_name, PyObject *size, PyObject *pad,
                  PyObject *device_argument, bool host, struct device **, struct kernel_choice *);
 
+/* The row of an op's kernel; NULL with an exception if it has none of this name. */
+const struct kernel_row *kernel_named(enum op, PyObject *name);
+
 /* Whether the kernel supports the dtype of the operand `name`; false with an exception otherwise. */
 bool check_kernel_dtype(const struct kernel_choice *, const char *name, enum dtype);
 

@@ -13,7 +13,7 @@
 #include "ops/transpose/transpose.h"
 #include "python/arguments.h"
 
-enum { MAX_THRESHOLDS = 128 };
+enum { MAX_THRESHOLDS = 256 };
 
 static const struct threshold_table *const tables[] = {&transpose_threshold_table, &reduce_threshold_table,
                                                        &matmul_threshold_table};
@@ -79,6 +79,54 @@ PyObject *core_thresholds(PyObject *module, PyObject *args)
         PyList_SET_ITEM(list, i, item);
     }
     return list;
+}
+
+/* A problem (dtype, batches, m, n, k), with operands in C order. False with an exception. */
+static bool read_product(PyObject *problem, enum dtype *dtype, struct matmul_size *size)
+{
+    PyObject *object;
+    int type_num;
+
+    *size = (struct matmul_size){.c_order = true};
+    return PyTuple_Check(problem) &&
+           PyArg_ParseTuple(problem, "Onnnn", &object, &size->batches, &size->m, &size->n, &size->k) &&
+           read_dtype(object, EVERY, dtype, &type_num);
+}
+
+/* predicted_matmul_times(capability, multiprocessors, thresholds, kernel, problems): the microseconds that the
+ * policy expects of a kernel on a GPU with these attributes, for each problem of a list (dtype, batches, m, n, k);
+ * None where it expects nothing. */
+PyObject *core_predicted_matmul_times(PyObject *module, PyObject *args)
+{
+    struct device device = {0};
+    int64_t values[MAX_THRESHOLDS];
+    PyObject *thresholds, *name, *problems, *times;
+    const struct kernel_row *row;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iiOOO!:predicted_matmul_times", &device.capability, &device.multiprocessors,
+                          &thresholds, &name, &PyList_Type, &problems) ||
+        !read_values(&matmul_threshold_table, thresholds, values))
+        return NULL;
+    row = kernel_named(OP_matmul, name);
+    times = row ? PyList_New(PyList_GET_SIZE(problems)) : NULL;
+    for (Py_ssize_t i = 0; times && i < PyList_GET_SIZE(problems); i++) {
+        struct matmul_size size;
+        enum dtype dtype;
+        PyObject *item = NULL;
+
+        if (read_product(PyList_GET_ITEM(problems, i), &dtype, &size)) {
+            const double time = predict_matmul_time(&device, values, row, dtype, size);
+
+            item = time < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble(time);
+        } else if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "problems: expected tuples (dtype, batches, m, n, k)");
+        if (!item)
+            Py_CLEAR(times);
+        else
+            PyList_SET_ITEM(times, i, item);
+    }
+    return times;
 }
 
 /* dry_run_as(capability, multiprocessors, l2_bytes, op, thresholds, fn, args, kwargs): a dry run as on a device

@@ -3,7 +3,8 @@
 The data are rows of the suite `planner`: random problems, with the time of every kernel that takes them. The
 policy in C chooses for each problem, in a dry run with the thresholds that are tried, so there is no second copy
 of it here. The search is a coordinate descent over the thresholds that decide nothing but the choice of a kernel.
-It sees three of four problems; the others grade the result.
+The policy of matmul predicts times: there the search brings the prediction for each kernel near to its measured
+times. It sees three of four problems; the others grade the result.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ FACTORS = (
 )  # by which a threshold is multiplied
 PASSES = 8  # over all thresholds, at most
 SEED = 1  # of the measured problems; the reference file's have another one
+FINE_FACTORS = (0.5, 0.8, 0.93, 0.98, 1.02, 1.07, 1.25, 2.0)  # the same of matmul, whose thresholds are speeds
+FINE_PASSES = 30
+FINE_GAIN = 0.002  # the least improvement of the squared distance; less is noise
 MIN_GAIN = 0.05  # the least improvement of the sum of logarithms: 5 % of one problem's time; less is noise
 
 
@@ -250,13 +254,81 @@ class Fit:
         }
 
 
+class _Timed(NamedTuple):
+    """A kernel's measured times: the problems as `_core.predicted_matmul_times` takes them, the logarithms of the
+    microseconds, and the weights, which are less where other kernels are faster."""
+
+    problems: list[tuple[Any, ...]]
+    logs: np.ndarray
+    weights: np.ndarray
+
+
+def _timed_kernels(problems: Sequence[Measured]) -> dict[str, _Timed]:
+    found: dict[str, list[tuple[Any, float, float]]] = {}
+    for problem in problems:
+        (*batch, m, k), (*_, n) = problem.shapes
+        size = problem.dtype, math.prod(batch), m, n, k
+        for kernel, time in problem.times.items():
+            weight = 1 / (1 + 2 * (problem.ratio(kernel) - 1))
+            found.setdefault(kernel, []).append((size, math.log(time), weight))
+    return {
+        kernel: _Timed(
+            [size for size, _, _ in rows], np.array([log for _, log, _ in rows]), np.array([w for *_, w in rows])
+        )
+        for kernel, rows in found.items()
+    }
+
+
+class _Predictions:
+    """How far the predicted times are from the measured ones, by kernel."""
+
+    def __init__(self, problems: Sequence[Measured], attributes: Attributes) -> None:
+        self.timed, self.gpu = _timed_kernels(problems), attributes[:2]
+
+    def error(self, kernel: str, values: Sequence[int]) -> float:
+        """The weighted sum of the squared logarithms of predicted divided by measured time; an outlier counts as a
+        factor of e. 0 for a kernel that the policy does not choose."""
+        timed = self.timed[kernel]
+        times = _core.predicted_matmul_times(*self.gpu, values, kernel, timed.problems)
+        known = np.array([time is not None for time in times])
+        logs = np.log(np.array([time or 1.0 for time in times]))
+        return float(np.sum(timed.weights * known * np.minimum((logs - timed.logs) ** 2, 1.0)))
+
+    def concerned(self, values: list[int], index: int) -> list[str]:
+        """The kernels whose predictions depend on a threshold."""
+        tried = [*values[:index], 3 * values[index] + 1, *values[index + 1 :]]
+        return [kernel for kernel in self.timed if self.error(kernel, tried) != self.error(kernel, values)]
+
+
+def _fit_times(problems: Sequence[Measured], attributes: Attributes, values: list[int]) -> list[int]:
+    """The thresholds of matmul whose predictions are nearest to the measured times."""
+    predictions = _Predictions(problems, attributes)
+    kernels = [predictions.concerned(values, index) for index in range(len(values))]
+    for _ in range(FINE_PASSES):
+        improved = False
+        for index, concerned in enumerate(kernels):
+            start = values[index]
+            cost = sum(predictions.error(kernel, values) for kernel in concerned)
+            for value in dict.fromkeys(max(1, round(start * factor)) for factor in FINE_FACTORS):
+                tried = [*values[:index], value, *values[index + 1 :]]
+                found = sum(predictions.error(kernel, tried) for kernel in concerned)
+                if found < cost * (1 - FINE_GAIN):
+                    values, cost, improved = tried, found, True
+        if not improved:
+            break
+    return values
+
+
 def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) -> Fit:
     """The thresholds of an op's policy with the least mean logarithm of its choices' times relative to the fastest
-    kernel's, on the problems that are not held out."""
+    kernel's, on the problems that are not held out; of matmul: with the predictions nearest to the times."""
     own = [problem for problem in problems if problem.op == op]
     seen, held_out = [p for p in own if not p.held_out], [p for p in own if p.held_out]
     before = thresholds(op, attributes)
     values = [row.value for row in before]
+    if op == "matmul":
+        values = _fit_times(seen, attributes, values)
+        return Fit(op, before, values, grade(held_out, attributes), grade(held_out, attributes, values), len(seen))
     cost = grade(seen, attributes, values).cost
     gain = MIN_GAIN / max(1, len(seen))
     for _ in range(PASSES if seen else 0):
@@ -275,6 +347,9 @@ def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) ->
 
 
 # ---- writing the table ------------------------------------------------------------------------------------------
+
+
+_SPEED = ("one", "full", "start", "odd")  # the values of a row SPEED in matmul/thresholds.def
 
 
 def fitted_gpus(csrc: Path) -> dict[int, tuple[str, int]]:
@@ -306,6 +381,12 @@ def write(result: Fit, csrc: Path, attributes: Attributes) -> Path:
         if name in per_gpu:
             value = round(value * multiprocessors / attributes.multiprocessors)
         row = re.compile(rf'^((?:CHOICE|SPLIT)\({name}, \w+, "[^"]*", )([^"]*?)(,\s*")', re.MULTILINE)
+        speed, _, which = name.rpartition("_")
+        if which in _SPEED and (found := re.search(rf"^SPEED\({speed}, {column}, (.*)\)$", text, re.MULTILINE)):
+            numbers = found[1].split(", ")
+            numbers[_SPEED.index(which)] = str(value)
+            text = text[: found.start(1)] + ", ".join(numbers) + text[found.end(1) :]
+            continue
         if not (found := row.search(text)):
             raise ValueError(f"{path}: expected a row for {name}, got none")
         new = re.sub(rf"\s*{column}\((?:[^()]|\([^()]*\))*\)", "", found[2])

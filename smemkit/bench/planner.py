@@ -27,7 +27,7 @@ MAX_PRODUCT = 1 << 36  # m * n * k of all matrices of a batch
 HOPELESS = 20  # times the fastest kernel's time there
 FAR = 4  # times the time of the policy's choice: such a kernel is measured only once,
 ONCE = 2e-5  # if it also takes more seconds than this, so that the start of a graph adds little
-SECONDS = 0.02  # for each kernel
+SECONDS = 0.01  # for each kernel
 
 REDUCTIONS = ("reduce", "reduce", "reduce", "min", "max", "argmax", "var")  # "reduce" is a sum
 DTYPES = {
@@ -65,12 +65,12 @@ def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
 
 
 def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
-    """Rows to be filled in, reproducible: products of matrices of every shape, one in six with few rows or
-    columns, one in six a batch."""
+    """Rows to be filled in, reproducible: products of matrices of every shape. Of seven, one has few rows or
+    columns, one is a batch, and one of square matrices."""
     rng = np.random.default_rng([seed, 1])
     for _ in range(count):
         dtype, precision = PRODUCTS[rng.integers(len(PRODUCTS))]
-        kind = rng.choice(("thin", "batch", "plain", "plain", "plain", "plain"))
+        kind = rng.choice(("thin", "batch", "square", "plain", "plain", "plain", "plain"))
         itemsize = np.dtype(dtype).itemsize
         while True:
             shape = [product_length(rng, 9 if kind == "batch" else 13) for _ in range(3)]
@@ -78,6 +78,8 @@ def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
                 shape[rng.integers(2)] = int(rng.integers(1, 17))
             elif kind == "batch":
                 shape.insert(0, int(2 ** rng.uniform(1, 12)))
+            elif kind == "square":
+                shape = [round(2 ** rng.uniform(4, 8.5)) * 16] * 3
             *batch, m, n, k = shape
             batches = math.prod(batch)
             if batches * m * n * k <= MAX_PRODUCT and batches * itemsize * (m * k + k * n + m * n) <= most:
@@ -157,7 +159,7 @@ def hopeful(row: Row, device: Device) -> list[str]:
         if "cuda" in info.devices and row.dtype in info.dtypes:
             call = problem.call(out=out, kernel=info.name)
             try:
-                times[info.name] = min(once(call, device) for _ in range(2))
+                times[info.name] = min(once(call, device) for _ in range(3))
             except (ValueError, TypeError, NotImplementedError):  # the kernel does not take this problem
                 continue
     return [name for name, seconds in times.items() if seconds <= HOPELESS * min(times.values())]

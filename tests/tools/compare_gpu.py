@@ -211,6 +211,7 @@ OTHERS_UNSEEN = (  # a kind of fault, what its message says, and why the tool ma
     ),
     ("barrier", "barrier 1 at", "which warps meet at the named barrier depends on timing"),
     ("barrier", "mbarrier", "synccheck does not check how mbarriers are initialised"),
+    ("barrier", "setmaxnreg", "synccheck does not check which warps execute setmaxnreg"),
     ("uninitialised", "", "in shared memory: this initcheck checks global memory only"),
     (
         "out_of_bounds",

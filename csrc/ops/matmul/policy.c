@@ -1,6 +1,8 @@
 /* The policy of matmul: the kernel, and the number of slices of k, with the least predicted time. */
 #include "python/state.h"
 
+#include <string.h>
+
 #include "base/table.h"
 #include "call/choice.h"
 #include "device/device.h"
@@ -12,17 +14,25 @@
 static const struct threshold threshold_rows[] = {
 #define CHOICE(name, scale, unit, columns, why) {#name, scale, unit, why, true, {columns}},
 #define SPLIT(name, scale, unit, columns, why)  {#name, scale, unit, why, false, {columns}},
+#define SPEED(name, gpu, one, full, start, odd)                                                                   \
+    {#name "_one", FIXED, "GFLOP/s", "with one block on a multiprocessor", false, {[COLUMN_##gpu] = (one)}},      \
+        {#name "_full", FIXED, "GFLOP/s", "with all the blocks that it needs", false, {[COLUMN_##gpu] = (full)}}, \
+        {#name "_start", FIXED, "products", "of k: start and end of a block", false, {[COLUMN_##gpu] = (start)}}, \
+        {#name "_odd", FIXED, "percent", "of the time, with odd rows", false, {[COLUMN_##gpu] = (odd)}},
 #include "thresholds.def"
 #undef CHOICE
 #undef SPLIT
+#undef SPEED
 };
 
 enum threshold_index {
 #define CHOICE(name, ...) AT_##name,
 #define SPLIT             CHOICE
+#define SPEED(name, ...)  AT_##name, AT_##name##_full, AT_##name##_start, AT_##name##_odd,
 #include "thresholds.def"
 #undef CHOICE
 #undef SPLIT
+#undef SPEED
     THRESHOLDS
 };
 
@@ -34,20 +44,9 @@ struct target {
     int64_t limits[THRESHOLDS];
 };
 
-/* Where the thresholds of a candidate are: GFLOP/s of a multiprocessor with one resident block, and with more; and
- * what the start and end of a block cost, in products along k. */
-struct speed {
-    enum threshold_index one_block, more_blocks, start_k;
-};
-
-#define SPEED(name)                                          \
-    {                                                        \
-        AT_##name##_one, AT_##name##_full, AT_##name##_start \
-    }
-#define NO_SPEED /* not on a GPU */        \
-    {                                      \
-        THRESHOLDS, THRESHOLDS, THRESHOLDS \
-    }
+/* The row SPEED of a candidate: where its first value is. */
+#define SPEED(name) AT_##name
+#define NO_SPEED    THRESHOLDS /* not on a GPU */
 
 /* A kernel with its tile of C per block, its limits and its speed. */
 struct candidate {
@@ -55,7 +54,7 @@ struct candidate {
     int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
     int max_m, max_n;  /* 0: any */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
-    struct speed speed;
+    enum threshold_index speed;
     int threads;     /* per block */
     int depth;       /* products per element between two barriers: a step */
     double step_ns;  /* the executor's time for a step of one thread; 0: not on the CPU device */
@@ -65,6 +64,12 @@ struct candidate {
     int min_k;       /* shorter sums are more accurate otherwise */
     int full;        /* resident blocks that reach the speed of more_blocks */
     unsigned dtypes; /* for which this holds; 0: all of the kernel's */
+    enum {
+        ALWAYS,
+        MORE_ROWS,       /* it is about a C with at least as many rows as columns */
+        MORE_COLUMNS,    /* or with more columns */
+        COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first */
+    } rule;
 };
 
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
@@ -76,58 +81,106 @@ static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 enum {
-    UP_TO_32_BITS = FLOAT16 | BFLOAT16 | FLOAT32, /* what mma_large and mma_small take, except float64 */
+    HALF = FLOAT16 | BFLOAT16,
+    BYTES = BOOL | INT8 | UINT8 | INT16 | UINT16,
     WORD_INTEGERS = INT8 | UINT8 | INT16 | UINT16 | INT32 | UINT32,
     LONG_INTEGERS = INT64 | UINT64,
-    OTHERS = EVERY & ~(WORD_INTEGERS | LONG_INTEGERS)
+    UP_TO_32_BITS = BOOL | HALF | FLOAT32
 };
+
+/* A kernel whose speed on a GPU has a row for each kind of type; the other values are those of the CPU device. */
+#define FOR_EACH_TYPE(name, ...)                                                                              \
+    OF_TYPE(name, name, UP_TO_32_BITS, __VA_ARGS__), OF_TYPE(name, name##_words, WORD_INTEGERS, __VA_ARGS__), \
+        OF_TYPE(name, name##_longs, LONG_INTEGERS, __VA_ARGS__),                                              \
+        OF_TYPE(name, name##_float64, FLOAT64, __VA_ARGS__), OF_TYPE(name, name##_complex, COMPLEX, __VA_ARGS__)
+#define OF_TYPE(name, speed, types, rows, columns, max_m, max_n, max_k, ...)                            \
+    {                                                                                                   \
+        ROW_matmul_##name, rows, columns, max_m, max_n, max_k, SPEED(speed), __VA_ARGS__, types, ALWAYS \
+    }
+
+/* matvec with several vectors: it takes 8 of them and 64 rows, or the columns of 32 packs, per block. */
+#define ROWS_BY_VECTORS(type, types)                                                                        \
+    {                                                                                                       \
+        ROW_matmul_matvec, 64, 8, 0, 0, 0, SPEED(rows_by_vectors_##type), 256, 64, 0, 0, 0, 0, 0, 2, types, \
+            MORE_ROWS                                                                                       \
+    }
+#define COLUMNS_BY_VECTORS(speed, columns, types)                                                            \
+    {                                                                                                        \
+        ROW_matmul_matvec, 8, columns, 0, 0, 0, SPEED(speed), 256, 32, 0, 0, 0, 0, 0, 2, types, MORE_COLUMNS \
+    }
 
 /* The executor's times are those of a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, SPEED(tiled), 1024, 32, 73, 0, 0, 0, 0, 2, 0},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, OTHERS},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2,
-     WORD_INTEGERS},
-    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 4, 0},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0},
+    FOR_EACH_TYPE(tiled, 32, 32, 0, 0, 0, 1024, 32, 73, 0, 0, 0, 0, 2),
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, UP_TO_32_BITS,
+     ALWAYS},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2, WORD_INTEGERS,
+     ALWAYS},
+    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 4, 0, ALWAYS},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0, ALWAYS},
     {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0,
-     0, 2, 0},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, SPEED(simt), 128, 16, 190, 0, 0, 0, 0, 2, OTHERS},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, SPEED(simt_words), 128, 16, 190, 0, 0, 0, 0, 2, WORD_INTEGERS},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, SPEED(simt_longs), 128, 16, 190, 0, 0, 0, 0, 2, LONG_INTEGERS},
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, SPEED(mma_large), 256, 64, 0, 80, 0, 128, 0, 1, UP_TO_32_BITS},
-    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, 1, FLOAT64},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small), 128, 64, 0, 80, 0, 0, 0, 3, UP_TO_32_BITS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, 2, FLOAT64},
-    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 1, 0},
+     0, 2, 0, ALWAYS},
+    FOR_EACH_TYPE(simt, 64, 64, 0, 0, 0, 128, 16, 190, 0, 0, 0, 0, 2),
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, 1, FLOAT32,
+     ALWAYS},
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, 1, HALF, ALWAYS},
+    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, 1, FLOAT64,
+     ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_float32), 128, 64, 0, 80, 0, 0, 0, 3, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, 0, 3, HALF, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, 2, FLOAT64, ALWAYS},
+    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 1, 0, ALWAYS},
     {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, 1,
-     0},
+     0, COPIES_ODD_ROWS},
     {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0, 2,
-     0},
+     0, COPIES_ODD_ROWS},
     {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0,
-     1, 0},
+     1, 0, ALWAYS},
     {ROW_matmul_wgmma_tf32, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32), 384, 32, 0, 90, 0, 0, 0, 1,
-     0},
+     0, ALWAYS},
     {ROW_matmul_wgmma_tf32_small, 64, 128, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32_small), 256, 32, 0, 90, 0,
-     0, 0, 2, 0},
-    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 1, 0},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 1, 0},
-    {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, SPEED(dmma_large_float64), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64},
-    {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, SPEED(dmma_small_float64), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64},
+     0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 1, 0, ALWAYS},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 1, 0,
+     ALWAYS},
+    {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
+    {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
     {ROW_matmul_wgmma_digits, 128, 256, 0, 0, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, 1,
-     WORD_INTEGERS},
+     WORD_INTEGERS, ALWAYS},
     {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, 1,
-     LONG_INTEGERS},
+     LONG_INTEGERS, ALWAYS},
     {ROW_matmul_wgmma_digits_small, 128, 128, 0, 0, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0,
-     1, WORD_INTEGERS},
+     1, WORD_INTEGERS, ALWAYS},
     {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0, 1,
-     LONG_INTEGERS},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, SPEED(tiny), 32, 16, 120, 0, 0, 0, 0, 2, 0},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 2, 0},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 2, 0},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 2, 0},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 2, 0},
+     LONG_INTEGERS, ALWAYS},
+    FOR_EACH_TYPE(tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0, 2),
+    ROWS_BY_VECTORS(float32, FLOAT32),
+    ROWS_BY_VECTORS(half, HALF),
+    ROWS_BY_VECTORS(bytes, BYTES),
+    ROWS_BY_VECTORS(words, INT32 | UINT32),
+    ROWS_BY_VECTORS(longs, LONG_INTEGERS),
+    ROWS_BY_VECTORS(float64, FLOAT64),
+    ROWS_BY_VECTORS(complex, COMPLEX),
+    COLUMNS_BY_VECTORS(columns_by_vectors, 128, FLOAT32),
+    COLUMNS_BY_VECTORS(columns_by_vectors, 256, HALF),
+    COLUMNS_BY_VECTORS(columns_by_vectors_words, 256, BYTES),
+    COLUMNS_BY_VECTORS(columns_by_vectors_words, 128, INT32 | UINT32),
+    COLUMNS_BY_VECTORS(columns_by_vectors_longs, 64, LONG_INTEGERS),
+    COLUMNS_BY_VECTORS(columns_by_vectors_float64, 64, FLOAT64),
+    COLUMNS_BY_VECTORS(columns_by_vectors_complex, 64, COMPLEX64),
+    COLUMNS_BY_VECTORS(columns_by_vectors_complex, 32, COMPLEX128),
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 2, 0, ALWAYS},
 };
+#undef FOR_EACH_TYPE
+#undef OF_TYPE
+#undef ROWS_BY_VECTORS
+#undef COLUMNS_BY_VECTORS
+#undef SPEED
+#undef NO_SPEED
+
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
@@ -147,30 +200,21 @@ static int digit_products(enum dtype dtype, struct matmul_size size)
     return digits * (digits + 1) / 2;
 }
 
-/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: its only
- * one, any of its integers, a byte, float32, or float16 on tensor cores. */
+/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given. */
 static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
     if (kernel_rows[candidate->kernel].traits & NARROW)
         return digit_products(dtype, size);
-    if (candidate->dtypes == dtype || candidate->dtypes & (WORD_INTEGERS | LONG_INTEGERS))
-        return 1;
-    switch (dtype) {
-    case FLOAT32:
-        return (kernel_rows[candidate->kernel].traits & (TF32 | PARTS)) == TF32 ? 2 : 1;
-    case FLOAT64:
-    case INT32:
-    case UINT32:
-        return 2;
-    case COMPLEX64:
-        return 4;
-    case COMPLEX128:
-    case INT64:
-    case UINT64:
-        return 8;
-    default:
-        return 1;
-    }
+    return dtype == COMPLEX128 ? 2 : 1;
+}
+
+/* Whether the rows of both operands in C order are multiples of 16 bytes, which is what the TMA copies. */
+static bool has_whole_packs(enum dtype dtype, struct matmul_size size)
+{
+    enum { PACK_BYTES = 16 };
+    const int bytes = size.of_bytes ? 1 : dtype_bytes(dtype);
+
+    return size.k * bytes % PACK_BYTES == 0 && size.n * bytes % PACK_BYTES == 0;
 }
 
 /* Of the operands as a kernel reads them: `narrow` ones stay bytes. */
@@ -190,11 +234,13 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
     return bytes_of_operands(dtype, size, false) + bytes_of_result(dtype, size);
 }
 
+enum { FULL = 1, START, ODD }; /* in a row SPEED */
+
 /* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
 static double speed_of(const struct candidate *candidate, const struct target *target, npy_intp blocks)
 {
-    const double one = (double)target->limits[candidate->speed.one_block] / 1000;
-    const double full = (double)target->limits[candidate->speed.more_blocks] / 1000;
+    const double one = (double)target->limits[candidate->speed] / 1000;
+    const double full = (double)target->limits[candidate->speed + FULL] / 1000;
     const npy_intp more = candidate->full - 1;
     const double share = blocks > more ? 1 : (double)(blocks - 1) / (double)more;
 
@@ -219,16 +265,20 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors); /* blocks of one */
-    const double along_k = (double)divide_up(size.k, slices) + (double)limits[candidate->speed.start_k];
+    const double along_k = (double)divide_up(size.k, slices) + (double)limits[candidate->speed + START];
     const double products = (double)most * candidate->rows * columns * along_k;
+    const bool copied = candidate->rule == COPIES_ODD_ROWS;
+    const double odd = copied || has_whole_packs(dtype, size) ? 1 : (double)limits[candidate->speed + ODD] / 100;
     const double compute =
-        products * 2e-6 * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, target, most);
+        products * 2e-6 * odd * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, target, most);
     const unsigned traits = kernel_rows[candidate->kernel].traits;
     const double operands = bytes_of_operands(dtype, size, traits & NARROW);
     const double memory = (operands + bytes_of_result(dtype, size)) / (double)limits[AT_memory_bytes];
     const double partials = bytes_of_result(dtype, size) * (double)slices;
     double time = time_of(target, AT_launch) + (compute > memory ? compute : memory);
 
+    if (candidate->rule == COPIES_ODD_ROWS && !has_whole_packs(dtype, size))
+        time += time_of(target, AT_copy_rows) + operands / (double)limits[AT_copied_bytes];
     if (traits & NARROW)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
     else if (dtype == FLOAT32 && traits & PARTS)
@@ -238,27 +288,20 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
     return time;
 }
 
-/* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
- * per multiprocessor by rows, 2 by columns, 1 for several vectors. Several vectors take 1.05 times as long as one;
- * by rows they cost START_US more, and BLOCK_US for each block of a multiprocessor, which matters where k is
- * short. (Measured on an H100 at m x 8 x 16384, 8 x 16384 x 16384, 100000 x 8 x 64 and 4096 x 8 x 16.) */
-static double gpu_matvec_time(const struct target *target, enum dtype dtype, struct matmul_size size,
-                              npy_intp slices)
+/* Microseconds of matvec with one vector and operands in C order, limited by memory if there are enough blocks to
+ * saturate it: 6 per multiprocessor by rows, 2 by columns. */
+static double gpu_one_vector_time(const struct target *target, enum dtype dtype, struct matmul_size size,
+                                  npy_intp slices)
 {
-    enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 64, PACK_BYTES = 16, LANES = 32 };
-    static const double START_US = 3, BLOCK_US = 1.1;
-    const bool by_rows = size.n <= size.m, several = (by_rows ? size.n : size.m) > 1;
+    enum { ROWS = 8, PACK_BYTES = 16, LANES = 32 };
+    const bool by_rows = size.n <= size.m;
     const npy_intp columns = LANES * PACK_BYTES / dtype_bytes(dtype);
-    const npy_intp groups =
-        by_rows ? divide_up(size.m, several ? ROWS_OF_SEVERAL : ROWS_OF_ONE) : divide_up(size.n, columns);
-    const int saturating = several ? 1 : by_rows ? 6 : 2;
-    const double share = (double)(size.batches * groups * slices) / (saturating * target->device->multiprocessors);
-    const double memory =
-        bytes_of(dtype, size) / ((double)target->limits[AT_memory_bytes] * (share < 1 ? share : 1));
-    const double times_of_one = several ? 1.05 : 1;
-    const double blocks = several && by_rows ? START_US + share * BLOCK_US : 0;
+    const npy_intp groups = by_rows ? divide_up(size.m, ROWS) : divide_up(size.n, columns);
+    const int saturating = (by_rows ? 6 : 2) * target->device->multiprocessors;
+    const double share = (double)(size.batches * groups * slices) / saturating;
+    const double rate = (double)target->limits[AT_memory_bytes] * (share < 1 ? share : 1);
 
-    return time_of(target, AT_launch) + memory * times_of_one + blocks +
+    return time_of(target, AT_launch) + bytes_of(dtype, size) / rate +
            (slices > 1 ? time_of(target, AT_add_slices) : 0);
 }
 
@@ -314,10 +357,10 @@ static double best_time(const struct candidate *candidate, const struct target *
                                                                        : MAX_SLICES;
         return candidate ? cpu_time(candidate, size) : cpu_matvec_time(size);
     }
-    least = candidate ? gpu_time(candidate, target, dtype, size, 1) : gpu_matvec_time(target, dtype, size, 1);
+    least = candidate ? gpu_time(candidate, target, dtype, size, 1) : gpu_one_vector_time(target, dtype, size, 1);
     for (npy_intp s = 2; s <= max && s <= MAX_SLICES; s *= 2) {
         const double time =
-            candidate ? gpu_time(candidate, target, dtype, size, s) : gpu_matvec_time(target, dtype, size, s);
+            candidate ? gpu_time(candidate, target, dtype, size, s) : gpu_one_vector_time(target, dtype, size, s);
 
         if (time < least) {
             least = time;
@@ -345,18 +388,18 @@ static bool parts_fit(enum dtype dtype, struct matmul_size size)
                MAX_PARTS_BYTES;
 }
 
-/* Whether the TMA can copy operands as they are: in C order, with rows of multiples of 16 bytes. A kernel without
- * ANY_STRIDES gets others converted, and copies their elements one by one if their rows are not. */
-static bool suit_tma(enum dtype dtype, struct matmul_size size)
+static bool has_one_vector(struct matmul_size size)
 {
-    enum { PACK_BYTES = 16 };
-
-    return size.c_order && size.k * dtype_bytes(dtype) % PACK_BYTES == 0 &&
-           size.n * dtype_bytes(dtype) % PACK_BYTES == 0;
+    return size.m == 1 || size.n == 1;
 }
 
-static bool has_dtype(const struct candidate *candidate, enum dtype dtype)
+/* Whether the candidate's speed is that of its kernel on this problem. */
+static bool is_about(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
+    if (candidate->kernel == ROW_matmul_matvec && has_one_vector(size))
+        return false; /* see gpu_one_vector_time */
+    if (candidate->rule == (size.m >= size.n ? MORE_COLUMNS : MORE_ROWS))
+        return false;
     return kernel_rows[candidate->kernel].dtypes & dtype && (!candidate->dtypes || candidate->dtypes & dtype);
 }
 
@@ -365,15 +408,16 @@ static bool supports(const struct candidate *candidate, const struct device *dev
 {
     const struct kernel_row *row = &kernel_rows[candidate->kernel];
 
-    return has_dtype(candidate, dtype) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
+    return is_about(candidate, dtype, size) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&
-           (candidate->capability < 90 || row->traits & ANY_STRIDES || suit_tma(dtype, size)) &&
+           (candidate->capability < 90 || row->traits & ANY_STRIDES ||
+            (size.c_order && has_whole_packs(dtype, size))) &&
            size.k >= candidate->min_k &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
-           (device_is_host(device) ? candidate->step_ns > 0 : candidate->speed.one_block != THRESHOLDS) &&
+           (device_is_host(device) ? candidate->step_ns > 0 : candidate->speed != THRESHOLDS) &&
            candidate->capability <= device->capability;
 }
 
@@ -391,15 +435,15 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
 {
     const struct target target = target_of(device);
     struct matmul_choice choice = {.row = NULL};
-    const bool one_vector = size.m == 1 || size.n == 1;
+    const bool on_host = device_is_host(device);
     double least = 0;
     npy_intp slices;
 
-    if ((size.m < size.n ? size.m : size.n) <= MAX_VECTORS &&
+    if ((on_host ? (size.m < size.n ? size.m : size.n) <= MAX_VECTORS : has_one_vector(size)) &&
         kernel_may_be_chosen(device, ROW_matmul_matvec, dtype)) {
         least = best_time(NULL, &target, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
-        if (one_vector && size.batches == 1 && !device_is_host(device))
+        if (has_one_vector(size) && size.batches == 1 && !on_host)
             return choice; /* the others waste at least 15 of 16 rows or columns */
     }
     for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
@@ -420,16 +464,48 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
     return choice;
 }
 
+/* The least predicted time of a kernel's candidates, or -1 if it has none; *slices is the number that gives it. */
+static double time_of_kernel(const struct target *target, const struct kernel_row *row, enum dtype dtype,
+                             struct matmul_size size, npy_intp *slices)
+{
+    double least = -1;
+
+    *slices = 1;
+    if (row->index == ROW_matmul_matvec && (has_one_vector(size) || device_is_host(target->device)))
+        return best_time(NULL, target, dtype, size, slices);
+    for (int i = 0; i < CANDIDATES; i++) {
+        npy_intp divided;
+        double time;
+
+        if (candidates[i].kernel != row->index || !is_about(&candidates[i], dtype, size) ||
+            (candidates[i].speed == THRESHOLDS && !device_is_host(target->device)))
+            continue;
+        time = best_time(&candidates[i], target, dtype, size, &divided);
+        if (least < 0 || time < least) {
+            least = time;
+            *slices = divided;
+        }
+    }
+    return least;
+}
+
 npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row *row, enum dtype dtype,
                             struct matmul_size size)
 {
     const struct target target = target_of(device);
     npy_intp slices = 1;
 
-    if (row->index == ROW_matmul_matvec)
-        (void)best_time(NULL, &target, dtype, size, &slices);
-    for (int i = 0; i < CANDIDATES; i++)
-        if (row->traits & SLICES && candidates[i].kernel == row->index && has_dtype(&candidates[i], dtype))
-            (void)best_time(&candidates[i], &target, dtype, size, &slices);
+    if (row->traits & SLICES)
+        (void)time_of_kernel(&target, row, dtype, size, &slices);
     return slice_length(size.k, slices);
+}
+
+double predict_matmul_time(const struct device *device, const int64_t *limits, const struct kernel_row *row,
+                           enum dtype dtype, struct matmul_size size)
+{
+    struct target target = {.device = device};
+    npy_intp slices;
+
+    memcpy(target.limits, limits, sizeof target.limits);
+    return time_of_kernel(&target, row, dtype, size, &slices);
 }
