@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -16,7 +17,7 @@ from smemkit.arrays import asnumpy
 from smemkit.bench.rows import Problem, Row
 from smemkit.devices import Device
 from smemkit.measure.benchmarks import measure
-from smemkit.table.kernel_table import kernels
+from smemkit.table.kernel_table import KernelInfo, kernels
 
 COUNT, QUICK_COUNT = 200, 20  # reductions and transposes; half as many products besides
 MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 28  # bytes of x, or of all three matrices
@@ -123,13 +124,13 @@ def grade(row: Row, device: Device) -> Row:
     error = problem.error(asnumpy(out), None)
     _core.synchronize(device.name)
     measured_seconds = {}
-    for name in hopeful(row, device):
-        out = problem.out()
-        seconds = once(problem.call(out=out, kernel=name), device)
-        problem.error(asnumpy(out), name)
+    for info in hopeful(row, device):
+        named, out = for_kernel(problem, info), problem.out()
+        seconds = once(named.call(out=out, kernel=info.name), device)
+        named.error(asnumpy(out), info.name)
         if seconds <= max(FAR * ours, ONCE):
-            seconds = measured_time(problem, out, name, device)
-        measured_seconds[name] = seconds
+            seconds = measured_time(named, out, info.name, device)
+        measured_seconds[info.name] = seconds
     times = {name: 1e6 * seconds for name, seconds in measured_seconds.items()}
     ratio = min(times.values()) / (1e6 * ours) if times else None
     of_products = row.op == "matmul"
@@ -144,7 +145,16 @@ def problem_of(row: Row, shape: tuple[int, ...], device: Device) -> Problem:
     return Problem(row.op, shape, device.name, row.dtype, row.axis, row.axes and tuple(row.axes), precision)
 
 
-def hopeful(row: Row, device: Device) -> list[str]:
+def for_kernel(problem: Problem, info: KernelInfo) -> Problem:
+    """The problem as a kernel takes it by name: one that multiplies in float32 refuses another precision."""
+    if problem.precision is None or info.precision != "highest":
+        return problem
+    at_highest = copy(problem)
+    at_highest.precision = None
+    return at_highest
+
+
+def hopeful(row: Row, device: Device) -> list[KernelInfo]:
     """The kernels that take the problem at its precision, without those that would take seconds, such as a serial
     loop. A small problem of the same kind shows which these are.
     """
@@ -157,12 +167,12 @@ def hopeful(row: Row, device: Device) -> list[str]:
     out, times = problem.out(), {}
     for info in candidates:
         if "cuda" in info.devices and row.dtype in info.dtypes:
-            call = problem.call(out=out, kernel=info.name)
+            call = for_kernel(problem, info).call(out=out, kernel=info.name)
             try:
-                times[info.name] = min(once(call, device) for _ in range(3))
+                times[info] = min(once(call, device) for _ in range(3))
             except (ValueError, TypeError, NotImplementedError):  # the kernel does not take this problem
                 continue
-    return [name for name, seconds in times.items() if seconds <= HOPELESS * min(times.values())]
+    return [info for info, seconds in times.items() if seconds <= HOPELESS * min(times.values())]
 
 
 def shrunk(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -52,7 +52,6 @@ struct target {
 struct candidate {
     enum kernel_index kernel;
     int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
-    int max_m, max_n;  /* 0: any */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
     enum threshold_index speed;
     int threads;     /* per block */
@@ -93,67 +92,62 @@ enum {
     OF_TYPE(name, name, UP_TO_32_BITS, __VA_ARGS__), OF_TYPE(name, name##_words, WORD_INTEGERS, __VA_ARGS__), \
         OF_TYPE(name, name##_longs, LONG_INTEGERS, __VA_ARGS__),                                              \
         OF_TYPE(name, name##_float64, FLOAT64, __VA_ARGS__), OF_TYPE(name, name##_complex, COMPLEX, __VA_ARGS__)
-#define OF_TYPE(name, speed, types, rows, columns, max_m, max_n, max_k, ...)                            \
-    {                                                                                                   \
-        ROW_matmul_##name, rows, columns, max_m, max_n, max_k, SPEED(speed), __VA_ARGS__, types, ALWAYS \
+#define OF_TYPE(name, speed, types, rows, columns, max_k, ...)                            \
+    {                                                                                     \
+        ROW_matmul_##name, rows, columns, max_k, SPEED(speed), __VA_ARGS__, types, ALWAYS \
     }
 
 /* matvec with several vectors: it takes 8 of them and 64 rows, or the columns of 32 packs, per block. */
-#define ROWS_BY_VECTORS(type, types)                                                                        \
-    {                                                                                                       \
-        ROW_matmul_matvec, 64, 8, 0, 0, 0, SPEED(rows_by_vectors_##type), 256, 64, 0, 0, 0, 0, 0, 2, types, \
-            MORE_ROWS                                                                                       \
+#define ROWS_BY_VECTORS(type, types)                                                                            \
+    {                                                                                                           \
+        ROW_matmul_matvec, 64, 8, 0, SPEED(rows_by_vectors_##type), 256, 64, 0, 0, 0, 0, 0, 2, types, MORE_ROWS \
     }
-#define COLUMNS_BY_VECTORS(speed, columns, types)                                                            \
-    {                                                                                                        \
-        ROW_matmul_matvec, 8, columns, 0, 0, 0, SPEED(speed), 256, 32, 0, 0, 0, 0, 0, 2, types, MORE_COLUMNS \
+#define COLUMNS_BY_VECTORS(speed, columns, types)                                                      \
+    {                                                                                                  \
+        ROW_matmul_matvec, 8, columns, 0, SPEED(speed), 256, 32, 0, 0, 0, 0, 0, 2, types, MORE_COLUMNS \
     }
 
 /* The executor's times are those of a Zen 4. */
 static const struct candidate candidates[] = {
-    FOR_EACH_TYPE(tiled, 32, 32, 0, 0, 0, 1024, 32, 73, 0, 0, 0, 0, 2),
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, UP_TO_32_BITS,
+    FOR_EACH_TYPE(tiled, 32, 32, 0, 1024, 32, 73, 0, 0, 0, 0, 2),
+    {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, UP_TO_32_BITS, ALWAYS},
+    {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2, WORD_INTEGERS,
      ALWAYS},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2, WORD_INTEGERS,
-     ALWAYS},
-    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 4, 0, ALWAYS},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0, ALWAYS},
-    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0,
-     0, 2, 0, ALWAYS},
-    FOR_EACH_TYPE(simt, 64, 64, 0, 0, 0, 128, 16, 190, 0, 0, 0, 0, 2),
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, 1, FLOAT32,
-     ALWAYS},
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, 1, HALF, ALWAYS},
-    {ROW_matmul_mma_large, 128, 128, 0, 0, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, 1, FLOAT64,
-     ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_float32), 128, 64, 0, 80, 0, 0, 0, 3, FLOAT32, ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, 0, 3, HALF, ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, 2, FLOAT64, ALWAYS},
-    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 1, 0, ALWAYS},
-    {ROW_matmul_wgmma_large, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, 1,
-     0, COPIES_ODD_ROWS},
-    {ROW_matmul_wgmma_small, 128, 64, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0, 2,
-     0, COPIES_ODD_ROWS},
-    {ROW_matmul_wgmma_single, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0,
-     1, 0, ALWAYS},
-    {ROW_matmul_wgmma_tf32, 128, 256, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32), 384, 32, 0, 90, 0, 0, 0, 1,
+    {ROW_matmul_pipelined_large, 64, 128, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 4, 0, ALWAYS},
+    {ROW_matmul_pipelined_small, 32, 64, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0, ALWAYS},
+    {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0, 0, 2,
      0, ALWAYS},
-    {ROW_matmul_wgmma_tf32_small, 64, 128, 0, 0, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32_small), 256, 32, 0, 90, 0,
-     0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_wgmma_split, 128, 128, 0, 0, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 1, 0, ALWAYS},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, 0, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 1, 0,
+    FOR_EACH_TYPE(simt, 64, 64, 0, 128, 16, 190, 0, 0, 0, 0, 2),
+    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, 1, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, 1, HALF, ALWAYS},
+    {ROW_matmul_mma_large, 128, 128, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, 1, FLOAT64, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float32), 128, 64, 0, 80, 0, 0, 0, 3, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, 0, 3, HALF, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, 2, FLOAT64, ALWAYS},
+    {ROW_matmul_mma_split, 128, 128, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 1, 0, ALWAYS},
+    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, 1, 0,
+     COPIES_ODD_ROWS},
+    {ROW_matmul_wgmma_small, 128, 64, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0, 2, 0,
+     COPIES_ODD_ROWS},
+    {ROW_matmul_wgmma_single, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0, 1, 0,
      ALWAYS},
-    {ROW_matmul_dmma_large, 128, 128, 0, 0, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
-    {ROW_matmul_dmma_small, 128, 64, 0, 0, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
-    {ROW_matmul_wgmma_digits, 128, 256, 0, 0, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, 1,
+    {ROW_matmul_wgmma_tf32, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32), 384, 32, 0, 90, 0, 0, 0, 1, 0,
+     ALWAYS},
+    {ROW_matmul_wgmma_tf32_small, 64, 128, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32_small), 256, 32, 0, 90, 0, 0, 0,
+     2, 0, ALWAYS},
+    {ROW_matmul_wgmma_split, 128, 128, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 1, 0, ALWAYS},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 1, 0, ALWAYS},
+    {ROW_matmul_dmma_large, 128, 128, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
+    {ROW_matmul_dmma_small, 128, 64, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
+    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, 1, WORD_INTEGERS,
+     ALWAYS},
+    {ROW_matmul_wgmma_digits, 128, 128, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, 1, LONG_INTEGERS,
+     ALWAYS},
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0, 1,
      WORD_INTEGERS, ALWAYS},
-    {ROW_matmul_wgmma_digits, 128, 128, 0, 0, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, 1,
+    {ROW_matmul_wgmma_digits_small, 128, 64, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0, 1,
      LONG_INTEGERS, ALWAYS},
-    {ROW_matmul_wgmma_digits_small, 128, 128, 0, 0, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0,
-     1, WORD_INTEGERS, ALWAYS},
-    {ROW_matmul_wgmma_digits_small, 128, 64, 0, 0, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0, 1,
-     LONG_INTEGERS, ALWAYS},
-    FOR_EACH_TYPE(tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0, 2),
+    FOR_EACH_TYPE(tiny, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0, 2),
     ROWS_BY_VECTORS(float32, FLOAT32),
     ROWS_BY_VECTORS(half, HALF),
     ROWS_BY_VECTORS(bytes, BYTES),
@@ -169,10 +163,10 @@ static const struct candidate candidates[] = {
     COLUMNS_BY_VECTORS(columns_by_vectors_float64, 64, FLOAT64),
     COLUMNS_BY_VECTORS(columns_by_vectors_complex, 64, COMPLEX64),
     COLUMNS_BY_VECTORS(columns_by_vectors_complex, 32, COMPLEX128),
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 16, 16, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 8, 8, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 4, 4, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 2, 2, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 2, 0, ALWAYS},
 };
 #undef FOR_EACH_TYPE
 #undef OF_TYPE
@@ -410,9 +404,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
 
     return is_about(candidate, dtype, size) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
-           kernel_may_be_chosen(device, candidate->kernel, dtype) &&
-           (!candidate->max_m || size.m <= candidate->max_m) &&
-           (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&
+           kernel_may_be_chosen(device, candidate->kernel, dtype) && size.n >= candidate->min_n &&
            (candidate->capability < 90 || row->traits & ANY_STRIDES ||
             (size.c_order && has_whole_packs(dtype, size))) &&
            size.k >= candidate->min_k &&
