@@ -71,9 +71,9 @@ def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
     rng = np.random.default_rng([seed, 1])
     for _ in range(count):
         dtype, precision = PRODUCTS[rng.integers(len(PRODUCTS))]
-        kind = rng.choice(("thin", "batch", "square", "plain", "plain", "plain", "plain"))
         itemsize = np.dtype(dtype).itemsize
         while True:
+            kind = rng.choice(("thin", "batch", "square", "plain", "plain", "plain", "plain"))
             shape = [product_length(rng, 9 if kind == "batch" else 13) for _ in range(3)]
             if kind == "thin":
                 shape[rng.integers(2)] = int(rng.integers(1, 17))

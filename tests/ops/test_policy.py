@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -93,7 +94,6 @@ def test_named_thresholds_are_refused():
         ((4096, 32, 32), (4096, 32, 32), "pipelined_batch"),
         ((16384, 16384), (16384, 1), "matvec"),
         ((16384, 16384), (16384, 8), "matvec"),
-        ((16384, 16384), (16384, 12), "simt"),
         ((8, 1 << 20), (1 << 20, 8), "matvec"),
         ((8, 16384), (16384, 16384), "matvec"),
         ((12, 16384), (16384, 16384), "pipelined_small"),
@@ -207,6 +207,54 @@ def test_fit_leaves_thresholds_of_the_work_split(fitted):
     assert not set(split) & set(fitted.changed)
 
 
+def products(**true):
+    """Random products whose kernels take the times that the policy predicts with some other thresholds."""
+    values, problems = values_with("matmul", **true), []
+    for index, row in enumerate(planner.random_products(120, 1 << 26)):
+        *batch, m, n, k = row.shape
+        size = (np.dtype(row.dtype), math.prod(batch), m, n, k)
+        times = {}
+        for info in smemkit.kernels("matmul"):
+            (time,) = _core.predicted_matmul_times(90, 132, values, info.name, [size])
+            if row.dtype in info.dtypes and time is not None:
+                times[info.name] = time
+        problems.append(fit._read_row(index, {**dataclasses.asdict(row), "us": 1.0, "peers": times}))
+    return problems
+
+
+def test_fit_of_matmul_recovers_speeds():
+    true = {"simt_full": 150, "wgmma_large_full": 3000}
+    result = fit.fit("matmul", products(**true))
+    for name, value in true.items():
+        assert result.changed[name][1] == pytest.approx(value, rel=0.08)
+    assert len(result.changed) < 8
+    assert result.graded_after.cost < 0.1 * result.graded_before.cost
+    assert result.is_better
+
+
+def test_predicted_times():
+    values = values_with("matmul")
+
+    def predicted(kernel, *problems, values=values):
+        return _core.predicted_matmul_times(90, 132, values, kernel, list(problems))
+
+    small, large = predicted("simt", ("float32", 1, 64, 64, 64), ("float32", 1, 4096, 4096, 4096))
+    assert 1 < small < 10 and 2000 < large < 6000
+    (whole,), (odd,) = (predicted("simt_large", ("float32", 1, 4096, 4096, k)) for k in (4096, 4095))
+    assert odd > 1.2 * whole
+    assert (
+        predicted("wgmma_large", ("float32", 1, 64, 64, 64)) == predicted("naive", ("int8", 1, 9, 9, 9)) == [None]
+    )
+    slow = values_with("matmul", simt_full=1, simt_one=1)
+    assert predicted("simt", ("float32", 1, 512, 512, 512), values=slow)[0] > 2000
+    with pytest.raises(ValueError, match="kernel: expected one of"):
+        predicted("simd", ("float32", 1, 64, 64, 64))
+    with pytest.raises(TypeError, match="problems: expected tuples"):
+        predicted("simt", 5)
+    with pytest.raises(ValueError, match=r"^thresholds: expected \d+ integers for matmul, got 1"):
+        predicted("simt", values=[1])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -264,7 +312,10 @@ def test_fit_writes_the_table(source):
             (old, new) for old, new in zip(before, path.read_text().splitlines(), strict=True) if old != new
         ]
         ((old, new),) = changed
-        assert f"CHOICE({name}, " in old and "SM_90(77)," in new
+        if op == "matmul":
+            assert old.startswith("SPEED(wgmma_large, SM_90, ") and new.split(", ")[3] == "77"
+        else:
+            assert f"CHOICE({name}, " in old and "SM_90(77)," in new
     half = result_of("transpose", HALF, small_elements=50)  # as on the GPU of the column
     fit.write(half, source / "csrc", HALF)
     assert (
@@ -279,7 +330,12 @@ def test_every_row_can_be_written(source):
         fit.write(result_of(op, **{row.name: row.value + 1 for row in rows}), source / "csrc", fit.H200)
         text = (source / "csrc" / "ops" / op / "thresholds.def").read_text()
         for row in rows:
-            assert f"SM_90({row.value + 1})," in text
+            speed, _, which = row.name.rpartition("_")
+            found = re.search(rf"^SPEED\({speed}, SM_90, (.*)\)$", text, re.MULTILINE)
+            if op == "matmul" and found:
+                assert found[1].split(", ")[("one", "full", "start", "odd").index(which)] == str(row.value + 1)
+            else:
+                assert f"SM_90({row.value + 1})," in text
 
 
 def test_capability_without_a_column_is_refused(source):

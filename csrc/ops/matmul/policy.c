@@ -117,6 +117,8 @@ static const struct candidate candidates[] = {
     {ROW_matmul_pipelined_small, 32, 64, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0, ALWAYS},
     {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0, 0, 2,
      0, ALWAYS},
+    {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow), 32, 32, 0, 80, 0, 0,
+     0, 2, 0, ALWAYS},
     FOR_EACH_TYPE(simt, 64, 64, 0, 128, 16, 190, 0, 0, 0, 0, 2),
     {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, 1, FLOAT32, ALWAYS},
     {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, 1, HALF, ALWAYS},
