@@ -51,7 +51,7 @@ PASSES = 8  # over all thresholds, at most
 SEED = 1  # of the measured problems; the reference file's have another one
 FINE_FACTORS = (0.5, 0.8, 0.93, 0.98, 1.02, 1.07, 1.25, 2.0)  # the same of matmul, whose thresholds are speeds
 FINE_PASSES = 30
-FINE_GAIN = 0.002  # the least improvement of the squared distance; less is noise
+FINE_GAIN = 0.002  # the least improvement of a squared distance, relative and in all; less is noise
 MIN_GAIN = 0.05  # the least improvement of the sum of logarithms: 5 % of one problem's time; less is noise
 
 
@@ -312,7 +312,7 @@ def _fit_times(problems: Sequence[Measured], attributes: Attributes, values: lis
             for value in dict.fromkeys(max(1, round(start * factor)) for factor in FINE_FACTORS):
                 tried = [*values[:index], value, *values[index + 1 :]]
                 found = sum(predictions.error(kernel, tried) for kernel in concerned)
-                if found < cost * (1 - FINE_GAIN):
+                if found < cost - FINE_GAIN * max(cost, 1.0):
                     values, cost, improved = tried, found, True
         if not improved:
             break

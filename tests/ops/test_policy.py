@@ -228,7 +228,6 @@ def test_fit_of_matmul_recovers_speeds():
     for name, value in true.items():
         assert result.changed[name][1] == pytest.approx(value, rel=0.08)
     assert len(result.changed) < 8
-    assert result.graded_after.cost < 0.1 * result.graded_before.cost
     assert result.is_better
 
 
