@@ -479,15 +479,29 @@ def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
         raise _core.NoDeviceError(f"bench --fit: it needs a CUDA device, or --data: {why}")
     if arguments.problems < HELD_OUT:
         raise ValueError(f"--problems: expected at least {HELD_OUT}, got {arguments.problems}")
-    attributes, rows = attributes_of(device), []
+    attributes, rows, products = attributes_of(device), [], arguments.problems // len(OPS)
     problems = [
-        *planner.random_problems(arguments.problems, planner.MAX_BYTES, SEED),
-        *planner.random_products(arguments.problems // 2, planner.MAX_BYTES, SEED),
+        *planner.random_problems(arguments.problems - products, planner.MAX_BYTES, SEED),
+        *planner.random_products(products, planner.MAX_BYTES, SEED),
     ]
     for row in track(problems, "problems", console=Console(stderr=True), transient=True):
         rows.append(asdict(planner.grade(row, device)))
     path = arguments.json or Path(f"fit-{device.description.lower().replace(' ', '-')}.json")
-    content = {"environment": {"gpu": device.description, "attributes": attributes}, "rows": rows}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    store(path, {"gpu": device.description, "attributes": attributes}, rows)
     print(f"wrote {path}")
     return rows, attributes
+
+
+def store(path: Path, environment: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes what `load` reads, a row per line: without fields that do not apply, and times with four digits."""
+    texts = []
+    for row in rows:
+        fields = {key: value for key, value in row.items() if value is not None and key in _STORED}
+        fields["us"] = float(f"{row['us']:.4g}")
+        fields["peers"] = {name: float(f"{time:.4g}") for name, time in row["peers"].items()}
+        texts.append(json.dumps(fields))
+    text = f'{{"environment": {json.dumps(environment)},\n"rows": [\n' + ",\n".join(texts) + "\n]}\n"
+    path.write_text(text, encoding="utf-8")
+
+
+_STORED = ("suite", "op", "case", "dtype", "shape", "axis", "axes", "precision", "us", "peers")

@@ -19,6 +19,7 @@ from smemkit.bench import fit, planner, tune
 from smemkit.measure import tuned
 
 REFERENCE = ROOT / "smemkit" / "reference" / "nvidia-h200.json"
+PRODUCTS = ROOT / "tests" / "ops" / "products-nvidia-h200.json"  # by `bench planner --fit`, in three runs
 HALF = fit.Attributes(90, 66, 30 << 20)  # half of an H200
 
 
@@ -129,6 +130,18 @@ def test_grade_of_the_graded_problems(graded):
     result = fit.grade(fit.read_rows(graded), fit.H200)
     assert result.good == result.problems == 200
     assert result.worst < min(planner.WITHIN[op] for op in ("transpose", "reduce"))
+
+
+def test_grade_of_random_products():
+    """Most choices are within 10 % of the fastest kernel, and none is far from it."""
+    rows, attributes = fit.load(PRODUCTS)
+    problems = fit.read_rows(rows, attributes)
+    assert len(problems) == len(rows) > 1400 and {problem.op for problem in problems} == {"matmul"}
+    result = fit.grade(problems, attributes)
+    assert result.good > 0.88 * result.problems
+    assert result.worst < 3
+    constant = fit.grade(problems, attributes, [1000] * len(fit.thresholds("matmul")))
+    assert constant.good < 0.5 * result.problems  # it is the table that makes them good
 
 
 # ---- the fit ----------------------------------------------------------------------------------------------------
@@ -283,6 +296,23 @@ def test_files_without_rows_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ValueError, match=r"data\.json: expected "):
         fit.load(path)
+
+
+def test_stored_rows_can_be_loaded(tmp_path, graded):
+    products = [dataclasses.asdict(row) for row in planner.random_products(9, 1 << 20)]
+    rows = [*graded[:9], *(row | {"us": 1234.56, "peers": {"simt": 0.0123456, "tiny": 3.0}} for row in products)]
+    fit.store(tmp_path / "data.json", {"gpu": "a GPU", "attributes": HALF}, rows)
+    loaded, attributes = fit.load(tmp_path / "data.json")
+    assert attributes == HALF and len(loaded) == len(rows)
+    assert loaded[-1] == {
+        **{key: products[-1][key] for key in ("suite", "op", "case", "dtype", "shape")},
+        **({"precision": products[-1]["precision"]} if products[-1]["precision"] else {}),
+        "us": 1235.0,
+        "peers": {"simt": 0.01235, "tiny": 3.0},
+    }
+    before, after = (fit.read_rows(some, HALF) for some in (rows, loaded))
+    assert [problem.case for problem in before] == [problem.case for problem in after]
+    assert [problem.choice(HALF) for problem in before] == [problem.choice(HALF) for problem in after]
 
 
 @pytest.fixture
