@@ -323,13 +323,12 @@ def thresholds(op: str, capability: int, multiprocessors: int) -> list[tuple[str
     nothing but the choice of a kernel, explanation."""
 
 def predicted_matmul_times(
-    capability: int,
     multiprocessors: int,
     thresholds: Sequence[int],
     kernel: str,
     problems: list[tuple[Any, int, int, int, int]],
 ) -> list[float | None]:
-    """The microseconds that the policy expects of a kernel on a GPU with these attributes and thresholds, for
+    """The microseconds that the policy expects of a kernel on a GPU of so many multiprocessors, for
     problems (dtype, batches, m, n, k); None where it expects nothing."""
 
 def set_tuned_thresholds(device: str, thresholds: Sequence[int] | None) -> None:

@@ -93,9 +93,9 @@ static bool read_product(PyObject *problem, enum dtype *dtype, struct matmul_siz
            read_dtype(object, EVERY, dtype, &type_num);
 }
 
-/* predicted_matmul_times(capability, multiprocessors, thresholds, kernel, problems): the microseconds that the
- * policy expects of a kernel on a GPU with these attributes, for each problem of a list (dtype, batches, m, n, k);
- * None where it expects nothing. */
+/* predicted_matmul_times(multiprocessors, thresholds, kernel, problems): the microseconds that the
+ * policy expects of a kernel on a GPU of so many multiprocessors, for each problem of a list (dtype, batches, m,
+ * n, k); None where it expects nothing. */
 PyObject *core_predicted_matmul_times(PyObject *module, PyObject *args)
 {
     struct device device = {0};
@@ -104,10 +104,13 @@ PyObject *core_predicted_matmul_times(PyObject *module, PyObject *args)
     const struct kernel_row *row;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "iiOOO!:predicted_matmul_times", &device.capability, &device.multiprocessors,
-                          &thresholds, &name, &PyList_Type, &problems) ||
+    if (!PyArg_ParseTuple(args, "iOOO!:predicted_matmul_times", &device.multiprocessors, &thresholds, &name,
+                          &PyList_Type, &problems) ||
         !read_values(&matmul_threshold_table, thresholds, values))
         return NULL;
+    if (device.multiprocessors < 1)
+        return PyErr_Format(PyExc_ValueError, "multiprocessors: expected at least 1, got %d",
+                            device.multiprocessors);
     row = kernel_named(OP_matmul, name);
     times = row ? PyList_New(PyList_GET_SIZE(problems)) : NULL;
     for (Py_ssize_t i = 0; times && i < PyList_GET_SIZE(problems); i++) {

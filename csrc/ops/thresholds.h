@@ -3,7 +3,7 @@
  *
  *   CHOICE(name, scale, unit, columns, why)   it decides which kernel a problem takes
  *   SPLIT(name, scale, unit, columns, why)    it also decides, or only, how a kernel divides the work: another
- * value needs new measurements, so `bench planner --fit` keeps it
+ * value needs new measurements, so `bench planner --fit` keeps it, except those of matmul, which it fits to times
  *
  *   scale    FIXED  a property of one thread, block or multiprocessor: the same on every GPU of a capability
  *            GPU    work in all that fills a GPU, or fails to: grows with the number of multiprocessors

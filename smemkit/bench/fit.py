@@ -157,10 +157,8 @@ def _operand(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return _memory[start : start + nbytes].view(dtype).reshape(shape)
 
 
-def read_rows(rows: Iterable[Mapping[str, Any]], attributes: Attributes = H200) -> list[Measured]:
+def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
     """The measured problems in rows of the suite `planner`, from a reference file or ``bench --json``.
-
-    The suite measures much slower kernels only once, so for the policy's choice its own time is more accurate.
 
     Raises
     ------
@@ -171,10 +169,6 @@ def read_rows(rows: Iterable[Mapping[str, Any]], attributes: Attributes = H200) 
     for index, row in enumerate(rows):
         if row.get("suite") == "planner":
             problem = _read_row(index, row)
-            choice = problem.choice(attributes)
-            if choice:
-                times = problem.times
-                times[choice] = min(float(row["us"]), times.get(choice, math.inf))
             if len(problem.times) > 1:
                 problems.append(problem)
     if not problems:
@@ -283,21 +277,25 @@ class _Predictions:
     """How far the predicted times are from the measured ones, by kernel."""
 
     def __init__(self, problems: Sequence[Measured], attributes: Attributes) -> None:
-        self.timed, self.gpu = _timed_kernels(problems), attributes[:2]
+        self.timed, self.multiprocessors = _timed_kernels(problems), attributes.multiprocessors
+
+    def times(self, kernel: str, values: Sequence[int]) -> list[float | None]:
+        """The predicted microseconds; None for a kernel that the policy does not choose."""
+        return _core.predicted_matmul_times(self.multiprocessors, values, kernel, self.timed[kernel].problems)
 
     def error(self, kernel: str, values: Sequence[int]) -> float:
-        """The weighted sum of the squared logarithms of predicted divided by measured time; an outlier counts as a
-        factor of e. 0 for a kernel that the policy does not choose."""
-        timed = self.timed[kernel]
-        times = _core.predicted_matmul_times(*self.gpu, values, kernel, timed.problems)
+        """The weighted sum of the squared logarithms of predicted divided by measured time. Where it is more than
+        a factor of e, the distance counts linearly (Huber's loss): a few outliers do not decide."""
+        timed, times = self.timed[kernel], self.times(kernel, values)
         known = np.array([time is not None for time in times])
-        logs = np.log(np.array([time or 1.0 for time in times]))
-        return float(np.sum(timed.weights * known * np.minimum((logs - timed.logs) ** 2, 1.0)))
+        distance = np.abs(np.log(np.array([time or 1.0 for time in times])) - timed.logs)
+        loss = np.where(distance < 1, distance**2, 2 * distance - 1)
+        return float(np.sum(timed.weights * known * loss))
 
     def concerned(self, values: list[int], index: int) -> list[str]:
         """The kernels whose predictions depend on a threshold."""
         tried = [*values[:index], 3 * values[index] + 1, *values[index + 1 :]]
-        return [kernel for kernel in self.timed if self.error(kernel, tried) != self.error(kernel, values)]
+        return [kernel for kernel in self.timed if self.times(kernel, tried) != self.times(kernel, values)]
 
 
 def _fit_times(problems: Sequence[Measured], attributes: Attributes, values: list[int]) -> list[int]:
@@ -387,6 +385,8 @@ def write(result: Fit, csrc: Path, attributes: Attributes) -> Path:
             numbers[_SPEED.index(which)] = str(value)
             text = text[: found.start(1)] + ", ".join(numbers) + text[found.end(1) :]
             continue
+        if which in _SPEED and f"SPEED({speed}, " in text:
+            raise ValueError(f"{path}: its rows SPEED have numbers of one GPU; another one needs columns there")
         if not (found := row.search(text)):
             raise ValueError(f"{path}: expected a row for {name}, got none")
         new = re.sub(rf"\s*{column}\((?:[^()]|\([^()]*\))*\)", "", found[2])
@@ -459,7 +459,7 @@ def main(arguments: Namespace) -> int:
         rows, attributes = load(arguments.data)
     else:
         rows, attributes = _measure(arguments)
-    problems = read_rows(rows, attributes)
+    problems = read_rows(rows)
     for op in OPS:
         if not any(problem.op == op for problem in problems):
             print(f"{op}: not fitted: the data have no problems of it")

@@ -250,7 +250,8 @@ class Problem:
             return 0.0
         if self.op == "matmul":
             tf32 = self.dtype == "float32" and "high" in (self.precision, kernel and self._precision_of(kernel))
-            bound = (self.shape[-1] + 2) * U * self._magnitude + (2 * TF32_U if tf32 else 0)
+            unit = 2.0**-53 if self.dtype in ("float64", "complex128") else U
+            bound = (self.shape[-1] + 2) * unit * self._magnitude + (2 * TF32_U if tf32 else 0)
             return bound + rounding * (4 if peer else 1)
         n = self.host[0].size // max(1, math.prod(self.out_shape))
         log = math.ceil(math.log2(n))

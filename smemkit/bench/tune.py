@@ -64,7 +64,7 @@ def tune(device: Device, console: Console) -> fit.Fit:
     attributes = fit.attributes_of(device)
     problems = track(list(transposes(PROBLEMS)), "transposes", console=console, transient=True)
     rows = [asdict(measure(row, device)) for row in problems]
-    result = fit.fit("transpose", fit.read_rows(rows, attributes), attributes)
+    result = fit.fit("transpose", fit.read_rows(rows), attributes)
     if result.is_better:
         names = [row.name for row in result.before]
         tuned.store(device, dict(zip(names, result.values, strict=True)))

@@ -300,6 +300,19 @@ def test_what_lies_beyond_a_slice_of_k_does_not_count(device):
     assert_array_equal(result, np.full((70, 3), np.inf, np.float32))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(("m", "n"), [(33, 40), (65, 66)])
+def test_parts_of_one_row_or_column_add_up_in_the_same_order(device, dtype, m, n):
+    """Of several vectors: a part with one of them would be a matrix times a vector, which matvec adds up otherwise."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, 700), (700, n)))
+    for order in "CF":
+        a, b = np.asarray(a, order=order), np.asarray(b, order=order)
+        whole = smemkit.matmul(a, b, kernel="matvec", device=device)
+        with parts_of(1):
+            assert_array_equal(smemkit.matmul(a, b, kernel="matvec", device=device), whole)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(
     "shape", [(36, 6000, 8), (300, 1100, 1), (1, 700, 260), (33, 40, 7), (257, 9000, 2)], ids=str

@@ -1098,6 +1098,27 @@ MUTANTS = [
         "tests/ops/test_policy.py",
     ),
     Mutant(
+        "a-part-of-one-row-is-a-vector",
+        "csrc/ops/matmul/matmul.c",
+        "while (length > 1 && (step == 1 || length % step == 1))",
+        "while (step == 0)",
+        "tests/ops/test_matmul.py -k parts_of_one",
+    ),
+    Mutant(
+        "odd-rows-cost-nothing",
+        "csrc/ops/matmul/policy.c",
+        "(double)limits[candidate->speed + ODD] / 100;",
+        "1;",
+        "tests/ops/test_policy.py",
+    ),
+    Mutant(
+        "rungs-take-transposed-operands",
+        "csrc/ops/matmul/policy.c",
+        "return size.c_order && (",
+        "return true || (",
+        "tests/ops/test_policy.py -k transposed",
+    ),
+    Mutant(
         "policy-takes-a-kernel-that-does-not-support-the-problem",
         "csrc/ops/reduce/policy.c",
         "(!rule->supports(problem) || !rule->wants(problem) ||",

@@ -224,6 +224,15 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
         out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
+/* The step with which no part of several rows, or columns, is a single one: matvec would take it for a vector,
+ * whose products it adds up in another order than those of several. `multiple`: of which the step is one. */
+static npy_intp without_single_part(npy_intp length, npy_intp step, npy_intp multiple)
+{
+    while (length > 1 && (step == 1 || length % step == 1))
+        step += multiple - step % multiple;
+    return step;
+}
+
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
  * Outer: columns of b, if they do not all fit on the device; or matrices of a batch, if they are large. The result
  * does not depend on the parts, because no part divides k. (That of a kernel with PIECES does: what its blocks
@@ -248,10 +257,10 @@ static void partition_matmul(struct call *call, int batches)
 
     if (in_parts && rows < ENOUGH_ROWS && m >= 8 * ENOUGH_ROWS) /* each part splits the columns of b again */
         rows = ENOUGH_ROWS;
+    rows = without_single_part(m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, ROWS);
 
     call->independent_parts = true;
-    *inner =
-        (struct partition){m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, {a->ndim - 2, -1}, batches};
+    *inner = (struct partition){m, rows, {a->ndim - 2, -1}, batches};
     if (batches) {
         struct partition *partition = matrices / 2 > part ? outer : inner;
 
@@ -274,8 +283,11 @@ static void partition_matmul(struct call *call, int batches)
 
         *outer = (struct partition){n, n, {-1, b->ndim - 1}, batches + 1};
         if (available <= pipeline_bytes || (size_t)n > (available - pipeline_bytes) / column_bytes)
-            outer->step = choose_part_step(
-                available > pipeline_bytes ? (npy_intp)((available - pipeline_bytes) / column_bytes) : 0, 1,
+            outer->step = without_single_part(
+                n,
+                choose_part_step(
+                    available > pipeline_bytes ? (npy_intp)((available - pipeline_bytes) / column_bytes) : 0, 1,
+                    MANY_ROWS),
                 MANY_ROWS);
     }
 }

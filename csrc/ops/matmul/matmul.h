@@ -21,7 +21,8 @@ struct matmul_choice {
 struct matmul_size {
     npy_intp batches, m, n, k;
     bool of_bytes; /* both operands have the same dtype of 8 bits, though c has 32 */
-    bool c_order;  /* neighbours of both operands are in a row, so that a kernel without ANY_STRIDES takes them */
+    bool c_order; /* neighbours of both operands are in a row; a kernel without ANY_STRIDES then takes them as they
+                     are, unless they are broadcast */
 };
 
 /* How the parts of a call multiply. It depends on the whole problem only, because the bits of the result must not

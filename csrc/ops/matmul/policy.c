@@ -51,7 +51,7 @@ struct target {
 /* A kernel with its tile of C per block, its limits and its speed. */
 struct candidate {
     enum kernel_index kernel;
-    int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
+    int rows, columns; /* of a block's tile of C; tiny: a warp's */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
     enum threshold_index speed;
     int threads;     /* per block */
@@ -61,7 +61,7 @@ struct candidate {
     int few_columns; /* columns of a tile if more than half of the multiprocessors would have none; 0: unchanged */
     int min_n;       /* fewer columns leave most of a tile empty */
     int min_k;       /* shorter sums are more accurate otherwise */
-    int full;        /* resident blocks that reach the speed of more_blocks */
+    int full;        /* resident blocks that reach the speed `full` */
     unsigned dtypes; /* for which this holds; 0: all of the kernel's */
     enum {
         ALWAYS,
@@ -109,7 +109,7 @@ enum {
 
 /* The executor's times are those of a Zen 4. */
 static const struct candidate candidates[] = {
-    FOR_EACH_TYPE(tiled, 32, 32, 0, 1024, 32, 73, 0, 0, 0, 0, 2),
+    {ROW_matmul_tiled, 32, 32, 0, SPEED(tiled), 1024, 32, 73, 0, 0, 0, 0, 2, 0, ALWAYS},
     {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, UP_TO_32_BITS, ALWAYS},
     {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2, WORD_INTEGERS,
      ALWAYS},
@@ -204,11 +204,13 @@ static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype,
     return dtype == COMPLEX128 ? 2 : 1;
 }
 
-/* Whether the rows of both operands in C order are multiples of 16 bytes, which is what the TMA copies. */
-static bool has_whole_packs(enum dtype dtype, struct matmul_size size)
+/* Whether the rows of both operands in C order are multiples of 16 bytes, which is what the TMA copies. Bytes stay
+ * bytes for a NARROW kernel only. */
+static bool has_whole_packs(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
     enum { PACK_BYTES = 16 };
-    const int bytes = size.of_bytes ? 1 : dtype_bytes(dtype);
+    const bool narrow = kernel_rows[candidate->kernel].traits & NARROW;
+    const int bytes = narrow && size.of_bytes ? 1 : dtype_bytes(dtype);
 
     return size.k * bytes % PACK_BYTES == 0 && size.n * bytes % PACK_BYTES == 0;
 }
@@ -264,7 +266,8 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
     const double along_k = (double)divide_up(size.k, slices) + (double)limits[candidate->speed + START];
     const double products = (double)most * candidate->rows * columns * along_k;
     const bool copied = candidate->rule == COPIES_ODD_ROWS;
-    const double odd = copied || has_whole_packs(dtype, size) ? 1 : (double)limits[candidate->speed + ODD] / 100;
+    const double odd =
+        copied || has_whole_packs(candidate, dtype, size) ? 1 : (double)limits[candidate->speed + ODD] / 100;
     const double compute =
         products * 2e-6 * odd * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, target, most);
     const unsigned traits = kernel_rows[candidate->kernel].traits;
@@ -273,7 +276,7 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
     const double partials = bytes_of_result(dtype, size) * (double)slices;
     double time = time_of(target, AT_launch) + (compute > memory ? compute : memory);
 
-    if (candidate->rule == COPIES_ODD_ROWS && !has_whole_packs(dtype, size))
+    if (candidate->rule == COPIES_ODD_ROWS && !has_whole_packs(candidate, dtype, size))
         time += time_of(target, AT_copy_rows) + operands / (double)limits[AT_copied_bytes];
     if (traits & NARROW)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
@@ -399,6 +402,14 @@ static bool is_about(const struct candidate *candidate, enum dtype dtype, struct
     return kernel_rows[candidate->kernel].dtypes & dtype && (!candidate->dtypes || candidate->dtypes & dtype);
 }
 
+/* Whether a kernel without ANY_STRIDES reads the operands as they are. Others are converted first, by launches
+ * that the predicted time does not have; and where the TMA cannot copy rows, its elements are copied one by one.
+ */
+static bool can_be_read(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
+{
+    return size.c_order && (candidate->capability < 90 || has_whole_packs(candidate, dtype, size));
+}
+
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                      enum precision precision, struct matmul_size size)
 {
@@ -407,8 +418,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
     return is_about(candidate, dtype, size) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) && size.n >= candidate->min_n &&
-           (candidate->capability < 90 || row->traits & ANY_STRIDES ||
-            (size.c_order && has_whole_packs(dtype, size))) &&
+           (device_is_host(device) || row->traits & ANY_STRIDES || can_be_read(candidate, dtype, size)) &&
            size.k >= candidate->min_k &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
            (device_is_host(device) ? candidate->step_ns > 0 : candidate->speed != THRESHOLDS) &&
