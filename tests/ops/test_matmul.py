@@ -303,7 +303,7 @@ def test_what_lies_beyond_a_slice_of_k_does_not_count(device):
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize(("m", "n"), [(33, 40), (65, 66)])
 def test_parts_of_one_row_or_column_add_up_in_the_same_order(device, dtype, m, n):
-    """Of several vectors: a part with one of them would be a matrix times a vector, which matvec adds up otherwise."""
+    """Of several vectors: a part with one of them would be a matrix times a vector, which adds up otherwise."""
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, 700), (700, n)))
     for order in "CF":

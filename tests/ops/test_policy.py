@@ -110,17 +110,17 @@ def test_an_h200_takes_the_kernel_that_was_the_fastest_there(a, b, chosen):
     assert [launch[1] for launch in launches if launch[0] == "matmul"] == [chosen]
 
 
-@pytest.mark.parametrize(("m", "n"), [(3, 33), (300, 200), (2000, 64)])
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 33, 3), (300, 200, 16), (2000, 64, 16)])
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "int8"])
-def test_transposed_operands_are_not_copied_for_a_rung(m, n, dtype):
-    a, b = np.empty((16, m), dtype).T, np.empty((n, 16), dtype).T
+def test_transposed_operands_are_not_copied_for_a_rung(m, n, k, dtype):
+    a, b = np.empty((k, m), dtype).T, np.empty((n, k), dtype).T
     launches = _core.dry_run_as(*fit.H200, "transpose", None, smemkit.matmul, (a, b), {"device": "cpu"})
     assert [launch[0] for launch in launches] == ["matmul"]
 
 
 def test_every_product_has_a_kernel_on_a_gpu():
     shapes = [(1, 1, 1), (1, 9, 5), (9, 1, 5), (40, 33, 8200), (700, 900, 20), (33, 300, 70_000)]
-    dtypes = [row.dtypes for row in smemkit.kernels("matmul") if row.name == "simt"][0]
+    (dtypes,) = (row.dtypes for row in smemkit.kernels("matmul") if row.name == "simt")
     for capability, dtype, (m, n, k) in itertools.product((75, 80, 86, 90, 120), dtypes, shapes):
         operands = (np.empty((m, k), dtype), np.empty((k, n), dtype))
         call = (smemkit.matmul, operands, {"device": "cpu"})
