@@ -134,7 +134,7 @@ PRODUCTS = [  # shapes, and whether the call is split; None: the number of launc
     ((5, 1, 30), (1, 30, 20), True),
     ((33, 30), (5, 30, 20), True),
     ((4, 1, 20, 30), (3, 30, 20), None),  # one launch per matrix of a, split or not
-    ((2, 3, 33, 7), (2, 1, 7, 65), True),
+    ((2, 3, 40, 7), (2, 1, 7, 65), True),
     ((1, 3, 3, 7), (2, 1, 7, 5), None),
     ((7, 8, 9), (9,), True),
     ((9,), (7, 9, 8), True),
