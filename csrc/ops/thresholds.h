@@ -6,10 +6,11 @@
  * value needs new measurements, so `bench planner --fit` keeps it, except those of matmul, which it fits to times
  *
  *   scale    FIXED  a property of one thread, block or multiprocessor: the same on every GPU of a capability
- *            GPU    work in all that fills a GPU, or fails to: grows with the number of multiprocessors
- *   unit     of the value
- *   columns  SM_90(value) …, see fitted_gpus.def
- *   why      what it decides, and why at this value
+ *            GPU    work in all that fills a GPU, or fails to, or a rate of the whole GPU: grows with the number
+ * of multiprocessors unit     of the value columns  SM_90(value) …, see fitted_gpus.def why      what it decides,
+ * and why at this value
+ *
+ * matmul also has rows SPEED, of four thresholds each: see its table.
  *
  * The values depend on the device's attributes alone, so that the choice, and with it the bits of a result, are
  * the same on every run. Only transposes, whose bits no choice changes, may have others: see transpose/tuned.c.

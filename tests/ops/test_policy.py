@@ -20,7 +20,7 @@ from smemkit.bench import fit, planner, tune
 from smemkit.measure import tuned
 
 REFERENCE = ROOT / "smemkit" / "reference" / "nvidia-h200.json"
-PRODUCTS = ROOT / "tests" / "ops" / "products-nvidia-h200.json"  # by `bench planner --fit`, in three runs
+PRODUCTS = ROOT / "tests" / "ops" / "products-nvidia-h200.json"  # by the suite `planner`, in three runs
 HALF = fit.Attributes(90, 66, 30 << 20)  # half of an H200
 
 

@@ -496,11 +496,13 @@ static double time_of_kernel(const struct target *target, const struct kernel_ro
 npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row *row, enum dtype dtype,
                             struct matmul_size size)
 {
-    const struct target target = target_of(device);
     npy_intp slices = 1;
 
-    if (row->traits & SLICES)
+    if (row->traits & SLICES) {
+        const struct target target = target_of(device);
+
         (void)time_of_kernel(&target, row, dtype, size, &slices);
+    }
     return slice_length(size.k, slices);
 }
 
