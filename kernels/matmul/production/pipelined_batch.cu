@@ -90,6 +90,36 @@ static __device__ void multiply_pair(const Tile &pair, int depth, int row, int c
     }
 }
 
+// Stores a thread's sums, the first of which belongs at `to`, where `rows` and `columns` are left of C.
+template <class Tile>
+static __device__ void store_tile(const float (&sum)[Tile::TM][Tile::TN], float *to, int64_t row_stride,
+                                  int64_t rows, int64_t columns, bool packs, bool evicted_first)
+{
+    const auto store = [&](float *there, const float(&sums)[Tile::TN]) {
+        const float4 pack = {sums[0], sums[1], sums[2], sums[3]};
+
+        if (evicted_first)
+            __stcs((float4 *)there, pack);
+        else
+            *(float4 *)there = pack;
+    };
+
+    if (packs && columns > 0 && rows > (Tile::TM - 1) * LANES_DOWN) { // then no store needs a test
+#pragma unroll
+        for (int i = 0; i < Tile::TM; i++, to += LANES_DOWN * row_stride)
+            store(to, sum[i]);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < Tile::TM; i++, to += LANES_DOWN * row_stride) {
+        if (i * LANES_DOWN < rows && packs && columns > 0)
+            store(to, sum[i]);
+        for (int j = 0; j < Tile::TN; j++)
+            if (i * LANES_DOWN < rows && !packs && j < columns)
+                to[j] = sum[i][j];
+    }
+}
+
 template <class Tile, int N> // N: elements of a pack of A and of B
 __global__ void __launch_bounds__(Tile::BLOCK, blocks_at_once<Tile, N>)
     matmul_pipelined_batch(const product<float> p, bool c_packs, bool c_evicted_first)
@@ -142,23 +172,13 @@ __global__ void __launch_bounds__(Tile::BLOCK, blocks_at_once<Tile, N>)
             continue;
 
         const corner at = corner_of(now.tile);
-        float *c = p.c + batch_of(now.tile) * p.m * p.n;
+        const int64_t y = at.row + row, x = at.column + column;
 
-        for (int i = 0; i < Tile::TM; i++) {
-            const int64_t y = at.row + row + i * LANES_DOWN, x = at.column + column;
-            float *to = &c[y * p.n + x];
-            const float4 sums = {sum[i][0], sum[i][1], sum[i][2], sum[i][3]};
-
-            if (y < p.m && c_packs && x < p.n && c_evicted_first)
-                __stcs((float4 *)to, sums);
-            else if (y < p.m && c_packs && x < p.n)
-                *(float4 *)to = sums;
-            for (int j = 0; j < Tile::TN; j++) {
-                if (y < p.m && !c_packs && x + j < p.n)
-                    to[j] = sum[i][j];
-                sum[i][j] = 0;
-            }
-        }
+        store_tile<Tile>(sum, p.c + (batch_of(now.tile) * p.m + y) * p.n + x, p.n, p.m - y, p.n - x, c_packs,
+                         c_evicted_first);
+        for (auto &row_of_sums : sum)
+            for (float &one : row_of_sums)
+                one = 0;
     }
 }
 
