@@ -13,8 +13,6 @@
 #include "ops/transpose/transpose.h"
 #include "python/arguments.h"
 
-enum { MAX_THRESHOLDS = 256 };
-
 static const struct threshold_table *const tables[] = {&transpose_threshold_table, &reduce_threshold_table,
                                                        &matmul_threshold_table};
 

@@ -39,6 +39,8 @@ struct threshold {
     int64_t columns[FITTED_GPUS]; /* 0: none, the first column's */
 };
 
+enum { MAX_THRESHOLDS = 512 }; /* rows of a table */
+
 struct threshold_table {
     enum op op;
     int count;

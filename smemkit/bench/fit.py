@@ -347,7 +347,7 @@ def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) ->
 # ---- writing the table ------------------------------------------------------------------------------------------
 
 
-_SPEED = ("one", "full", "start", "odd")  # the values of a row SPEED in matmul/thresholds.def
+_SPEED = ("one", "full", "blocks", "start", "odd")  # the values of a row SPEED in matmul/thresholds.def
 
 
 def fitted_gpus(csrc: Path) -> dict[int, tuple[str, int]]:

@@ -397,6 +397,7 @@ def _options(options: tuple[str, ...], filename: str, device: Any) -> Any:
         include_path=[option[2:] for option in options if option.startswith("-I")] + _toolkit_includes(),
         device_as_default_execution_space=True,
         disable_warnings=True,
+        lineinfo=True,  # so that Nsight Compute and compute-sanitizer name lines of the source; costs no time
     )
 
 

@@ -109,7 +109,8 @@ OPTIONS = {"racecheck": ["--racecheck-detect-level", "info", "--racecheck-num-wo
 MAY_HANG = ("barrier", "hang")  # such kernels may not end: they run last, with SHORT_LIMIT
 LIMIT, SHORT_LIMIT = 60, 10  # seconds
 
-# A main() that launches a source file's kernel once. An `Array` is an argument, read from a file and converted to
+# A main() that launches a source file's kernel once. Chains of launches and kernels that take a tensor map are
+# launched by smemkit instead: see launch_file(). An `Array` is an argument, read from a file and converted to
 # the pointer type that the kernel takes; each has its own allocation, so that memcheck knows where it ends.
 MAIN = """\
 #include <cstdio>
@@ -268,8 +269,15 @@ def literal(value):
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def has_tensor_map(case):
-    return any(isinstance(value, smemkit.TensorMap) for value in case.operands().values())
+def launched_by_smemkit(case):
+    return case.chain or any(isinstance(value, smemkit.TensorMap) for value in case.operands().values())
+
+
+def launch_file(path):
+    """Launches a source file on the GPU, under a tool."""
+    case = read(path)
+    with smemkit.Device("cuda:0"):
+        case.run(case.operands())
 
 
 def architecture():
@@ -280,7 +288,9 @@ def architecture():
 
 def compile_case(case, program, arch):
     """Compiles the program that runs a source file, with line information for the tools. The errors if nvcc
-    refuses it, else ""."""
+    refuses it, else "", as for those that smemkit launches."""
+    if launched_by_smemkit(case):
+        return ""
     arguments = []
     for name, value in case.operands().items():
         if isinstance(value, np.ndarray):
@@ -318,10 +328,11 @@ def sanitize(case, tool, program, refused, seconds, logs):
         "--show-backtrace",
         "device",
     ]
-    command = ["compute-sanitizer", "--tool", tool, *options, *OPTIONS.get(tool, []), program]
+    launch = [sys.executable, __file__, "launch", case.path] if launched_by_smemkit(case) else [program]
+    tooled = ["compute-sanitizer", "--tool", tool, *options, *OPTIONS.get(tool, []), *launch]
 
     def run_tool():
-        result = run(*([program] if tool == PLAIN else command), seconds=seconds)
+        result = run(*(launch if tool == PLAIN else tooled), seconds=seconds)
         return f"{result.output}\nstatus {result.status}\n"
 
     text = logs.text(f"{program.name}.{tool.replace(' ', '_')}.txt", run_tool)
@@ -416,9 +427,7 @@ def races(logs):
     """The comparison of verdicts, as lines of Markdown."""
     os.environ.update(SMEMKIT_DEVICE="cpu", SMEMKIT_WATCHDOG="10")
     paths = sorted((TESTS / "faulty").glob("*.cu")) + sorted((TESTS / "right").glob("*.cu"))
-    cases = [
-        case for case in map(read, paths) if not case.chain and not has_tensor_map(case)
-    ]  # what MAIN launches
+    cases = [read(path) for path in paths]
     faults = {case.path.name: case.fault[0] for case in cases if case.fault}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CORES) as pool:
         with workers(CORES) as processes:
@@ -753,6 +762,8 @@ def about_machine():
 
 
 def main():
+    if sys.argv[1:2] == ["launch"]:  # what sanitize() starts
+        return launch_file(Path(sys.argv[2]))
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "parts", nargs="+", choices=("races", "files", "counts", "launches"), metavar="races|files|counts"

@@ -14,9 +14,10 @@
 static const struct threshold threshold_rows[] = {
 #define CHOICE(name, scale, unit, columns, why) {#name, scale, unit, why, true, {columns}},
 #define SPLIT(name, scale, unit, columns, why)  {#name, scale, unit, why, false, {columns}},
-#define SPEED(name, gpu, one, full, start, odd)                                                                   \
+#define SPEED(name, gpu, one, full, blocks, start, odd)                                                           \
     {#name "_one", FIXED, "GFLOP/s", "with one block on a multiprocessor", false, {[COLUMN_##gpu] = (one)}},      \
         {#name "_full", FIXED, "GFLOP/s", "with all the blocks that it needs", false, {[COLUMN_##gpu] = (full)}}, \
+        {#name "_blocks", FIXED, "blocks", "that reach this speed", false, {[COLUMN_##gpu] = (blocks)}},          \
         {#name "_start", FIXED, "products", "of k: start and end of a block", false, {[COLUMN_##gpu] = (start)}}, \
         {#name "_odd", FIXED, "percent", "of the time, with odd rows", false, {[COLUMN_##gpu] = (odd)}},
 #include "thresholds.def"
@@ -28,13 +29,15 @@ static const struct threshold threshold_rows[] = {
 enum threshold_index {
 #define CHOICE(name, ...) AT_##name,
 #define SPLIT             CHOICE
-#define SPEED(name, ...)  AT_##name, AT_##name##_full, AT_##name##_start, AT_##name##_odd,
+#define SPEED(name, ...)  AT_##name, AT_##name##_full, AT_##name##_blocks, AT_##name##_start, AT_##name##_odd,
 #include "thresholds.def"
 #undef CHOICE
 #undef SPLIT
 #undef SPEED
     THRESHOLDS
 };
+
+_Static_assert((int)THRESHOLDS <= MAX_THRESHOLDS, "the buffers for a table's values have room for them");
 
 const struct threshold_table matmul_threshold_table = {OP_matmul, THRESHOLDS, threshold_rows};
 
@@ -61,7 +64,6 @@ struct candidate {
     int few_columns; /* columns of a tile if more than half of the multiprocessors would have none; 0: unchanged */
     int min_n;       /* fewer columns leave most of a tile empty */
     int min_k;       /* shorter sums are more accurate otherwise */
-    int full;        /* resident blocks that reach the speed `full` */
     unsigned dtypes; /* for which this holds; 0: all of the kernel's */
     enum {
         ALWAYS,
@@ -98,58 +100,57 @@ enum {
     }
 
 /* matvec with several vectors: it takes 8 of them and 64 rows, or the columns of 32 packs, per block. */
-#define ROWS_BY_VECTORS(type, types)                                                                            \
-    {                                                                                                           \
-        ROW_matmul_matvec, 64, 8, 0, SPEED(rows_by_vectors_##type), 256, 64, 0, 0, 0, 0, 0, 2, types, MORE_ROWS \
+#define ROWS_BY_VECTORS(type, types)                                                                         \
+    {                                                                                                        \
+        ROW_matmul_matvec, 64, 8, 0, SPEED(rows_by_vectors_##type), 256, 64, 0, 0, 0, 0, 0, types, MORE_ROWS \
     }
-#define COLUMNS_BY_VECTORS(speed, columns, types)                                                      \
-    {                                                                                                  \
-        ROW_matmul_matvec, 8, columns, 0, SPEED(speed), 256, 32, 0, 0, 0, 0, 0, 2, types, MORE_COLUMNS \
+#define COLUMNS_BY_VECTORS(speed, columns, types)                                                   \
+    {                                                                                               \
+        ROW_matmul_matvec, 8, columns, 0, SPEED(speed), 256, 32, 0, 0, 0, 0, 0, types, MORE_COLUMNS \
     }
 
 /* The executor's times are those of a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, SPEED(tiled), 1024, 32, 73, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, 2, UP_TO_32_BITS, ALWAYS},
-    {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, 2, WORD_INTEGERS,
+    FOR_EACH_TYPE(tiled, 32, 32, 0, 1024, 32, 73, 0, 0, 0, 0),
+    {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large), 256, 16, 265, 0, 0, 0, 0, UP_TO_32_BITS, ALWAYS},
+    {ROW_matmul_simt_large, 128, 128, 0, SPEED(simt_large_words), 256, 16, 265, 0, 0, 0, 0, WORD_INTEGERS, ALWAYS},
+    {ROW_matmul_pipelined_large, 64, 128, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 0, ALWAYS},
+    {ROW_matmul_pipelined_small, 32, 64, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 0, ALWAYS},
+    {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0, 0, 0,
      ALWAYS},
-    {ROW_matmul_pipelined_large, 64, 128, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 4, 0, ALWAYS},
-    {ROW_matmul_pipelined_small, 32, 64, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 2, 0, ALWAYS},
-    {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0, 0, 2,
-     0, ALWAYS},
     {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow), 32, 32, 0, 80, 0, 0,
-     0, 2, 0, ALWAYS},
-    FOR_EACH_TYPE(simt, 64, 64, 0, 128, 16, 190, 0, 0, 0, 0, 2),
-    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, 1, FLOAT32, ALWAYS},
-    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, 1, HALF, ALWAYS},
-    {ROW_matmul_mma_large, 128, 128, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, 1, FLOAT64, ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float32), 128, 64, 0, 80, 0, 0, 0, 3, FLOAT32, ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, 0, 3, HALF, ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, 2, FLOAT64, ALWAYS},
-    {ROW_matmul_mma_split, 128, 128, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 1, 0, ALWAYS},
-    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, 1, 0,
+     0, 0, ALWAYS},
+    FOR_EACH_TYPE(simt, 64, 64, 0, 128, 16, 190, 0, 0, 0, 0),
+    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, HALF, ALWAYS},
+    {ROW_matmul_mma_large, 128, 128, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, FLOAT64, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float32), 128, 64, 0, 80, 0, 0, 0, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, 0, HALF, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, FLOAT64, ALWAYS},
+    {ROW_matmul_mma_split, 128, 128, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 0, ALWAYS},
+    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, 0,
      COPIES_ODD_ROWS},
-    {ROW_matmul_wgmma_small, 128, 64, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0, 2, 0,
+    {ROW_matmul_wgmma_small, 128, 64, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0, 0,
      COPIES_ODD_ROWS},
-    {ROW_matmul_wgmma_single, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0, 1, 0,
+    {ROW_matmul_wgmma_single, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0, 0,
      ALWAYS},
-    {ROW_matmul_wgmma_tf32, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32), 384, 32, 0, 90, 0, 0, 0, 1, 0,
+    {ROW_matmul_wgmma_tf32, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32), 384, 32, 0, 90, 0, 0, 0, 0,
      ALWAYS},
     {ROW_matmul_wgmma_tf32_small, 64, 128, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32_small), 256, 32, 0, 90, 0, 0, 0,
-     2, 0, ALWAYS},
-    {ROW_matmul_wgmma_split, 128, 128, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 1, 0, ALWAYS},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 1, 0, ALWAYS},
-    {ROW_matmul_dmma_large, 128, 128, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
-    {ROW_matmul_dmma_small, 128, 64, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, 1, FLOAT64, ALWAYS},
-    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, 1, WORD_INTEGERS,
+     0, ALWAYS},
+    {ROW_matmul_wgmma_split, 128, 128, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 0, ALWAYS},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 0, ALWAYS},
+    {ROW_matmul_dmma_large, 128, 128, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, FLOAT64, ALWAYS},
+    {ROW_matmul_dmma_small, 128, 64, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, FLOAT64, ALWAYS},
+    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, WORD_INTEGERS,
      ALWAYS},
-    {ROW_matmul_wgmma_digits, 128, 128, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, 1, LONG_INTEGERS,
+    {ROW_matmul_wgmma_digits, 128, 128, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, LONG_INTEGERS,
      ALWAYS},
-    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0, 1,
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0,
      WORD_INTEGERS, ALWAYS},
-    {ROW_matmul_wgmma_digits_small, 128, 64, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0, 1,
+    {ROW_matmul_wgmma_digits_small, 128, 64, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0,
      LONG_INTEGERS, ALWAYS},
-    FOR_EACH_TYPE(tiny, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0, 2),
+    FOR_EACH_TYPE(tiny, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0),
     ROWS_BY_VECTORS(float32, FLOAT32),
     ROWS_BY_VECTORS(half, HALF),
     ROWS_BY_VECTORS(bytes, BYTES),
@@ -165,10 +166,10 @@ static const struct candidate candidates[] = {
     COLUMNS_BY_VECTORS(columns_by_vectors_float64, 64, FLOAT64),
     COLUMNS_BY_VECTORS(columns_by_vectors_complex, 64, COMPLEX64),
     COLUMNS_BY_VECTORS(columns_by_vectors_complex, 32, COMPLEX128),
-    {ROW_matmul_tiled, 16, 16, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_tiled, 8, 8, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_tiled, 4, 4, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 2, 0, ALWAYS},
-    {ROW_matmul_tiled, 2, 2, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 2, 0, ALWAYS},
+    {ROW_matmul_tiled, 16, 16, MAX_K_OF_ONE_SUM, NO_SPEED, 256, 16, 50, 0, 0, 0, 0, 0, ALWAYS},
+    {ROW_matmul_tiled, 8, 8, MAX_K_OF_ONE_SUM, NO_SPEED, 64, 8, 39, 0, 0, 0, 0, 0, ALWAYS},
+    {ROW_matmul_tiled, 4, 4, MAX_K_OF_ONE_SUM, NO_SPEED, 16, 4, 34, 0, 0, 0, 0, 0, ALWAYS},
+    {ROW_matmul_tiled, 2, 2, MAX_K_OF_ONE_SUM, NO_SPEED, 4, 2, 31, 0, 0, 0, 0, 0, ALWAYS},
 };
 #undef FOR_EACH_TYPE
 #undef OF_TYPE
@@ -232,14 +233,14 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
     return bytes_of_operands(dtype, size, false) + bytes_of_result(dtype, size);
 }
 
-enum { FULL = 1, START, ODD }; /* in a row SPEED */
+enum { FULL = 1, BLOCKS, START, ODD }; /* in a row SPEED */
 
 /* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
 static double speed_of(const struct candidate *candidate, const struct target *target, npy_intp blocks)
 {
     const double one = (double)target->limits[candidate->speed] / 1000;
     const double full = (double)target->limits[candidate->speed + FULL] / 1000;
-    const npy_intp more = candidate->full - 1;
+    const npy_intp more = target->limits[candidate->speed + BLOCKS] - 1;
     const double share = blocks > more ? 1 : (double)(blocks - 1) / (double)more;
 
     return one + share * (full - one);

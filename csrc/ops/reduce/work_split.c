@@ -20,6 +20,8 @@ static const struct threshold rows[] = {
 
 enum { THRESHOLDS = sizeof rows / sizeof *rows };
 
+_Static_assert((int)THRESHOLDS <= MAX_THRESHOLDS, "the buffers for a table's values have room for them");
+
 const struct threshold_table reduce_threshold_table = {OP_reduce, THRESHOLDS, rows};
 
 struct reduce_target reduce_target(const struct device *device)

@@ -20,6 +20,8 @@ static const struct threshold rows[] = {
 
 enum { THRESHOLDS = sizeof rows / sizeof *rows, DEVICES = 1 + 64 /* the CPU, and the GPUs that smemkit counts */ };
 
+_Static_assert((int)THRESHOLDS <= MAX_THRESHOLDS, "the buffers for a table's values have room for them");
+
 const struct threshold_table transpose_threshold_table = {OP_transpose, THRESHOLDS, rows};
 
 /* Of the process, by ordinal + 1; protected by the lock. */
