@@ -39,7 +39,7 @@ struct threshold {
     int64_t columns[FITTED_GPUS]; /* 0: none, the first column's */
 };
 
-enum { MAX_THRESHOLDS = 512 }; /* rows of a table */
+enum { MAX_THRESHOLDS = 1024 }; /* rows of a table */
 
 struct threshold_table {
     enum op op;

@@ -15,7 +15,7 @@ import math
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from rich.progress import track
 
 from smemkit import _core, ops
 from smemkit.bench import planner
+from smemkit.bench.by_name import known_to_numpy
 from smemkit.devices import Device
 
 OPS = ("transpose", "reduce", "matmul")
@@ -49,9 +50,9 @@ FACTORS = (
 )  # by which a threshold is multiplied
 PASSES = 8  # over all thresholds, at most
 SEED = 1  # of the measured problems; the reference file's have another one
-FINE_FACTORS = (0.5, 0.8, 0.93, 0.98, 1.02, 1.07, 1.25, 2.0)  # the same of matmul, whose thresholds are speeds
-FINE_PASSES = 30
-FINE_GAIN = 0.002  # the least improvement of a squared distance, relative and in all; less is noise
+ROUNDS, TRIES = 16, 60  # of the search for matmul: over its rows, and steps in each
+STEP = 0.3  # the first steps, in logarithms
+LEAST_GAIN = 0.0005  # of a squared distance, relative and in all; less is noise
 MIN_GAIN = 0.05  # the least improvement of the sum of logarithms: 5 % of one problem's time; less is noise
 
 
@@ -115,6 +116,8 @@ class Measured:
         Of the operands.
     times : dict
         Kernel → microseconds.
+    of_some : bool
+        Only some kernels were measured. Then it is never held out: the policy may choose another.
     """
 
     op: str
@@ -125,11 +128,13 @@ class Measured:
     times: dict[str, float] = field(hash=False)
     arguments: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    of_some: bool = False
 
     @cached_property
     def held_out(self) -> bool:
         """Whether it is excluded from the fit and grades it: one problem in HELD_OUT, the same on every run."""
-        return hashlib.sha256(f"{self.op} {self.case}".encode()).digest()[0] % HELD_OUT == 0
+        number = hashlib.sha256(f"{self.op} {self.case}".encode()).digest()[0]
+        return not self.of_some and number % HELD_OUT == 0
 
     def choice(self, attributes: Attributes, values: Sequence[int] | None = None) -> str | None:
         """The kernel that the policy chooses; None if the call has several launches."""
@@ -158,21 +163,35 @@ def _operand(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
-    """The measured problems in rows of the suite `planner`, from a reference file or ``bench --json``.
+    """The measured problems in rows of the suites `planner` and `matmul`, as ``bench --json`` writes them.
 
     Raises
     ------
     ValueError
         A row is not one of the suite, or a time is not positive; the message says which row.
     """
-    problems = []
-    for index, row in enumerate(rows):
-        if row.get("suite") == "planner":
-            problem = _read_row(index, row)
-            if len(problem.times) > 1:
-                problems.append(problem)
+    rows = list(rows)
+    problems = [_read_row(index, row) for index, row in enumerate(rows) if row.get("suite") == "planner"]
+    problems += _read_products_by_name(rows)
+    problems = [problem for problem in problems if len(problem.times) > 1]
     if not problems:
         raise ValueError("data: expected rows of the suite 'planner' with the times of several kernels, got none")
+    return problems
+
+
+def _read_products_by_name(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
+    """The products of the suite `matmul` whose kernels were measured by name: larger than the random ones."""
+    times: dict[tuple[str, tuple[int, ...]], dict[str, float]] = {}
+    for row in rows:
+        is_named = row.get("suite") == "matmul" and row.get("kernel") and not row.get("cold")
+        if is_named and known_to_numpy(row["dtype"]):
+            times.setdefault((row["dtype"], tuple(row["shape"])), {})[row["kernel"]] = row["us"]
+    problems = []
+    for index, ((dtype, shape), peers) in enumerate(times.items()):
+        precision = "high" if dtype == "float32" else None  # so that kernels of every precision may be the fastest
+        row = {"op": "matmul", "case": f"{shape}, {dtype}, by name", "dtype": dtype, "shape": shape}
+        row |= {"precision": precision, "us": min(peers.values()), "peers": peers}
+        problems.append(replace(_read_row(index, row), of_some=True))
     return problems
 
 
@@ -292,28 +311,59 @@ class _Predictions:
         loss = np.where(distance < 1, distance**2, 2 * distance - 1)
         return float(np.sum(timed.weights * known * loss))
 
-    def concerned(self, values: list[int], index: int) -> list[str]:
-        """The kernels whose predictions depend on a threshold."""
-        tried = [*values[:index], 3 * values[index] + 1, *values[index + 1 :]]
-        return [kernel for kernel in self.timed if self.times(kernel, tried) != self.times(kernel, values)]
+    def concerned(self, values: list[int], indices: Iterable[int]) -> list[str]:
+        """The kernels whose predictions depend on some of the thresholds."""
+        found = []
+        for kernel in self.timed:
+            times = self.times(kernel, values)
+            if any(self.times(kernel, _with(values, {i: 3 * values[i] + 1})) != times for i in indices):
+                found.append(kernel)
+        return found
 
 
-def _fit_times(problems: Sequence[Measured], attributes: Attributes, values: list[int]) -> list[int]:
-    """The thresholds of matmul whose predictions are nearest to the measured times."""
-    predictions = _Predictions(problems, attributes)
-    kernels = [predictions.concerned(values, index) for index in range(len(values))]
-    for _ in range(FINE_PASSES):
-        improved = False
-        for index, concerned in enumerate(kernels):
-            start = values[index]
-            cost = sum(predictions.error(kernel, values) for kernel in concerned)
-            for value in dict.fromkeys(max(1, round(start * factor)) for factor in FINE_FACTORS):
-                tried = [*values[:index], value, *values[index + 1 :]]
-                found = sum(predictions.error(kernel, tried) for kernel in concerned)
-                if found < cost - FINE_GAIN * max(cost, 1.0):
-                    values, cost, improved = tried, found, True
-        if not improved:
-            break
+def _with(values: list[int], changed: Mapping[int, int]) -> list[int]:
+    return [changed.get(i, value) for i, value in enumerate(values)]
+
+
+def _rows_of(names: Sequence[str]) -> list[list[int]]:
+    """The indices of thresholds in groups: the values of a row SPEED together, the others alone."""
+    rows: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        speed = _SPEED_VALUE.fullmatch(name)
+        rows.setdefault(speed[1] if speed else name, []).append(index)
+    return list(rows.values())
+
+
+def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Sequence[Threshold]) -> list[int]:
+    """The thresholds of matmul whose predictions are nearest to the measured times.
+
+    A random search: steps that change several values of a row at once, because a slower start and a faster
+    multiplication, say, give nearly the same times. The steps of a row grow as long as many of them succeed.
+    """
+    rng = np.random.default_rng(SEED)
+    predictions, values = _Predictions(problems, attributes), [row.value for row in before]
+    rows = [
+        (indices, kernels)
+        for indices in _rows_of([row.name for row in before])
+        if (kernels := predictions.concerned(values, indices))
+    ]
+    steps = [STEP] * len(rows)
+    for _ in range(ROUNDS):
+        for number, (indices, kernels) in enumerate(rows):
+            cost, improved = sum(predictions.error(kernel, values) for kernel in kernels), 0
+            for _ in range(TRIES):
+                factors = np.exp(
+                    rng.standard_normal(len(indices)) * (rng.random(len(indices)) < 0.6) * steps[number]
+                )
+                changed = {i: max(1, round(values[i] * f)) for i, f in zip(indices, factors, strict=True)}
+                tried = _with(values, changed)
+                if tried == values:
+                    continue
+                if (
+                    found := sum(predictions.error(kernel, tried) for kernel in kernels)
+                ) < cost - LEAST_GAIN * max(cost, 1):
+                    values, cost, improved = tried, found, improved + 1
+            steps[number] *= 1.3 if improved > TRIES / 8 else 0.75
     return values
 
 
@@ -325,7 +375,7 @@ def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) ->
     before = thresholds(op, attributes)
     values = [row.value for row in before]
     if op == "matmul":
-        values = _fit_times(seen, attributes, values)
+        values = _fit_times(seen, attributes, before)
         return Fit(op, before, values, grade(held_out, attributes), grade(held_out, attributes, values), len(seen))
     cost = grade(seen, attributes, values).cost
     gain = MIN_GAIN / max(1, len(seen))
@@ -347,7 +397,8 @@ def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) ->
 # ---- writing the table ------------------------------------------------------------------------------------------
 
 
-_SPEED = ("one", "full", "blocks", "start", "odd")  # the values of a row SPEED in matmul/thresholds.def
+_SPEED = ("launch", "one", "full", "blocks", "start", "odd_a", "odd_b")  # the values of a row SPEED
+_SPEED_VALUE = re.compile(rf"(\w+?)_({'|'.join(_SPEED)})")
 
 
 def fitted_gpus(csrc: Path) -> dict[int, tuple[str, int]]:
@@ -379,13 +430,13 @@ def write(result: Fit, csrc: Path, attributes: Attributes) -> Path:
         if name in per_gpu:
             value = round(value * multiprocessors / attributes.multiprocessors)
         row = re.compile(rf'^((?:CHOICE|SPLIT)\({name}, \w+, "[^"]*", )([^"]*?)(,\s*")', re.MULTILINE)
-        speed, _, which = name.rpartition("_")
-        if which in _SPEED and (found := re.search(rf"^SPEED\({speed}, {column}, (.*)\)$", text, re.MULTILINE)):
-            numbers = found[1].split(", ")
-            numbers[_SPEED.index(which)] = str(value)
-            text = text[: found.start(1)] + ", ".join(numbers) + text[found.end(1) :]
-            continue
-        if which in _SPEED and f"SPEED({speed}, " in text:
+        speed = _SPEED_VALUE.fullmatch(name)
+        if speed and f"SPEED({speed[1]}, " in text:
+            if found := re.search(rf"^SPEED\({speed[1]}, {column}, (.*)\)$", text, re.MULTILINE):
+                numbers = found[1].split(", ")
+                numbers[_SPEED.index(speed[2])] = str(value)
+                text = text[: found.start(1)] + ", ".join(numbers) + text[found.end(1) :]
+                continue
             raise ValueError(f"{path}: its rows SPEED have numbers of one GPU; another one needs columns there")
         if not (found := row.search(text)):
             raise ValueError(f"{path}: expected a row for {name}, got none")
@@ -434,7 +485,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--problems", metavar="N", type=int, default=400, help="number of problems to measure (default 400)"
     )
     group.add_argument(
-        "--data", metavar="FILE", type=Path, help="fit to the rows of a JSON file, without measuring"
+        "--data",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        help="fit to the rows of JSON files of one GPU, without measuring",
     )
     group.add_argument(
         "--source",
@@ -456,7 +511,10 @@ def main(arguments: Namespace) -> int:
     if csrc and not (csrc / "ops" / "fitted_gpus.def").is_file():
         raise ValueError(f"--source: expected smemkit's source folder, got {arguments.source}")
     if arguments.data:
-        rows, attributes = load(arguments.data)
+        loaded = [load(path) for path in arguments.data]
+        rows, attributes = [row for rows, _ in loaded for row in rows], loaded[0][1]
+        if any(other != attributes for _, other in loaded):
+            raise ValueError(f"--data: expected files of one GPU, got {[tuple(other) for _, other in loaded]}")
     else:
         rows, attributes = _measure(arguments)
     problems = read_rows(rows)
@@ -484,11 +542,13 @@ def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
         *planner.random_problems(arguments.problems - products, planner.MAX_BYTES, SEED),
         *planner.random_products(products, planner.MAX_BYTES, SEED),
     ]
-    for row in track(problems, "problems", console=Console(stderr=True), transient=True):
-        rows.append(asdict(planner.grade(row, device)))
     path = arguments.json or Path(f"fit-{device.description.lower().replace(' ', '-')}.json")
-    store(path, {"gpu": device.description, "attributes": attributes}, rows)
-    print(f"wrote {path}")
+    try:
+        for row in track(problems, "problems", console=Console(stderr=True), transient=True):
+            rows.append(asdict(planner.grade(row, device)))
+    finally:  # what was measured is kept, whatever ends the run
+        store(path, {"gpu": device.description, "attributes": attributes}, rows)
+        print(f"wrote {path}: {len(rows)} problems")
     return rows, attributes
 
 

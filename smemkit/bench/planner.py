@@ -68,7 +68,7 @@ def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
 
 def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
     """Rows to be filled in, reproducible: products of matrices of every shape. Of seven, one has few rows or
-    columns, one is a batch, and one of square matrices."""
+    columns, one is a batch, half of the time of square matrices, and one of square matrices."""
     rng = np.random.default_rng([seed, 1])
     for _ in range(count):
         dtype, precision = PRODUCTS[rng.integers(len(PRODUCTS))]
@@ -79,7 +79,7 @@ def random_products(count: int, most: int, seed: int = 0) -> Iterator[Row]:
             if kind == "thin":
                 shape[rng.integers(2)] = int(rng.integers(1, 17))
             elif kind == "batch":
-                shape.insert(0, int(2 ** rng.uniform(1, 12)))
+                shape = [int(2 ** rng.uniform(1, 12)), *(shape if rng.random() < 0.5 else shape[:1] * 3)]
             elif kind == "square":
                 shape = [round(2 ** rng.uniform(4, 8.5)) * 16] * 3
             *batch, m, n, k = shape

@@ -255,10 +255,11 @@ class Problem:
             return bound + rounding * (4 if peer else 1)
         n = self.host[0].size // max(1, math.prod(self.out_shape))
         log = math.ceil(math.log2(n))
-        if not promised:
-            return n * (2.0**-53 if self.dtype == "float64" else U) + 2 * rounding
-        bounds = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
-        bound = bounds.get(self.dtype, U + n * 2.0**-53)
+        if promised:
+            bounds = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
+            bound = bounds.get(self.dtype, U + n * 2.0**-53)
+        else:
+            bound = (n + 1) * (2.0**-53 if self.dtype == "float64" else U) + 2 * rounding
         return 4 * bound if self.reduction == "var" else bound  # nothing is promised for variances
 
     def _precision_of(self, kernel: str) -> str | None:

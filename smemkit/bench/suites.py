@@ -47,7 +47,7 @@ LADDERS = {  # on which every rung is measured; on the first shape with all of i
 NAMED = {  # on which a kernel of matmul is measured by name, besides LADDERS: (m, n, k), or (batch, m, n, k)
     "pipelined": [(8192, 8192, 8192)],
     "stream_k": [(2048, 2048, 2048), (8192, 8192, 8192)],
-    "simt": [(256, 256, 256), (1000, 1000, 1000)],
+    "simt": [(256, 256, 256), (1000, 1000, 1000), (1000, 64, 64, 64), (500, 100, 100, 100)],
     "simt_large": [(4096, 4096, 4096)],
     "pipelined_large": [(n, n, n) for n in (2048, 4095, 4096, 8192)],
     "pipelined_small": [(256, 256, 256), (512, 512, 512)],

@@ -377,7 +377,7 @@ KERNEL_CHOICES = [  # shape, axis, kernel=, __global__ function, and whether sev
     ((2200, 140), 1, None, "reduce_rows", False),
     ((4000, 16), 1, None, "reduce_short_rows", False),
     ((14_000, 5), 1, None, "reduce_small_columns", False),
-    ((33_000, 5), 1, None, "reduce_short_rows", False),
+    ((33_000, 5), 1, None, "reduce_rowwise", False),
     ((22_000, 3), 1, None, "reduce_rows_in_registers", False),
     ((22_000, 3), 1, "rowwise", "reduce_rowwise", False),
     ((40, 3), 1, None, "reduce_rows_in_registers", False),

@@ -20,7 +20,8 @@ from smemkit.bench import fit, planner, tune
 from smemkit.measure import tuned
 
 REFERENCE = ROOT / "smemkit" / "reference" / "nvidia-h200.json"
-PRODUCTS = ROOT / "tests" / "ops" / "products-nvidia-h200.json"  # by the suite `planner`, in three runs
+PRODUCTS = ROOT / "tests" / "ops" / "products-nvidia-h200.json"  # by the suite `planner`, in four runs
+PROBLEMS = ROOT / "tests" / "ops" / "planner-nvidia-h200.json"  # by the same suite, in one run
 HALF = fit.Attributes(90, 66, 30 << 20)  # half of an H200
 
 
@@ -160,14 +161,25 @@ def test_grade_of_random_products():
     """Most choices are within 10 % of the fastest kernel, and none is far from it."""
     rows, attributes = fit.load(PRODUCTS)
     problems = fit.read_rows(rows)
-    assert len(problems) == len(rows) > 1400 and {problem.op for problem in problems} == {"matmul"}
+    assert len(problems) == len(rows) > 1300 and {problem.op for problem in problems} == {"matmul"}
     timed = [problem for problem in problems if problem.choice(attributes) in problem.times]
-    assert len(timed) > 1300  # two runs timed no kernel of full precision where the precision was "high"
+    assert len(timed) > len(problems) - 40  # pipelined_batch became faster after most of them
     result = fit.grade(timed, attributes)
-    assert result.good > 0.83 * result.problems
+    assert result.good > 0.87 * result.problems
     assert result.worst < 4
     constant = fit.grade(timed, attributes, [1000] * len(fit.thresholds("matmul")))
     assert constant.good < 0.5 * result.problems  # it is the table that makes them good
+
+
+@pytest.mark.parametrize(
+    ("op", "share", "worst"), [("transpose", 0.95, 2), ("reduce", 0.95, 14), ("matmul", 0.87, 4)]
+)
+def test_grade_of_random_problems(op, share, worst):
+    rows, attributes = fit.load(PROBLEMS)
+    problems = [problem for problem in fit.read_rows(rows) if problem.op == op]
+    assert len(problems) > 500
+    result = fit.grade(problems, attributes)
+    assert result.good > share * result.problems and result.worst < worst
 
 
 # ---- the fit ----------------------------------------------------------------------------------------------------
@@ -264,10 +276,14 @@ def products(**true):
 def test_fit_of_matmul_recovers_speeds():
     true = {"simt_full": 150, "wgmma_large_full": 3000}
     result = fit.fit("matmul", products(**true))
-    for name, value in true.items():
-        assert result.changed[name][1] == pytest.approx(value, rel=0.08)
-    assert len(result.changed) < 8
+    assert set(true) <= set(result.changed)
     assert result.is_better
+    before, fitted = ([row.value for row in fit.thresholds("matmul")], result.values)
+    for kernel, timed in fit._timed_kernels(products(**true)).items():
+        logs = [np.log(_core.predicted_matmul_times(132, v, kernel, timed.problems)) for v in (before, fitted)]
+        away, left = (np.mean(np.abs(log - timed.logs)) for log in logs)
+        assert left < 0.05, kernel
+        assert (away > 0.1) == (f"{kernel}_full" in true), kernel
 
 
 def test_predicted_times():
@@ -370,7 +386,7 @@ def test_fit_writes_the_table(source):
         ]
         ((old, new),) = changed
         if op == "matmul":
-            assert old.startswith("SPEED(wgmma_large, SM_90, ") and new.split(", ")[3] == "77"
+            assert old.startswith("SPEED(wgmma_large, SM_90, ") and new.split(", ")[4] == "77"
         else:
             assert f"CHOICE({name}, " in old and "SM_90(77)," in new
     half = result_of("transpose", HALF, small_elements=50)  # as on the GPU of the column
@@ -387,10 +403,11 @@ def test_every_row_can_be_written(source):
         fit.write(result_of(op, **{row.name: row.value + 1 for row in rows}), source / "csrc", fit.H200)
         text = (source / "csrc" / "ops" / op / "thresholds.def").read_text()
         for row in rows:
-            speed, _, which = row.name.rpartition("_")
-            found = re.search(rf"^SPEED\({speed}, SM_90, (.*)\)$", text, re.MULTILINE)
-            if op == "matmul" and found:
-                assert found[1].split(", ")[("one", "full", "start", "odd").index(which)] == str(row.value + 1)
+            values = ("launch", "one", "full", "blocks", "start", "odd_a", "odd_b")
+            speed = re.fullmatch(rf"(\w+?)_({'|'.join(values)})", row.name)
+            if op == "matmul" and speed:
+                found = re.search(rf"^SPEED\({speed[1]}, SM_90, (.*)\)$", text, re.MULTILINE)
+                assert found[1].split(", ")[values.index(speed[2])] == str(row.value + 1)
             else:
                 assert f"SM_90({row.value + 1})," in text
 
@@ -401,7 +418,11 @@ def test_capability_without_a_column_is_refused(source):
 
 
 def test_fit_on_the_command_line(source, capsys, tmp_path, graded):
-    assert main(["bench", "planner", "--fit", "--data", str(REFERENCE), "--source", str(source)]) == 0
+    content = json.loads(REFERENCE.read_text(encoding="utf-8"))
+    content["rows"] = [row for row in content["rows"] if row["suite"] == "planner"]
+    data = tmp_path / "planner.json"
+    data.write_text(json.dumps(content), encoding="utf-8")
+    assert main(["bench", "planner", "--fit", "--data", str(data), "--source", str(source)]) == 0
     out = capsys.readouterr().out
     for op in fit.OPS:
         assert f"{op}: " in out

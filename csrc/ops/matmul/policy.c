@@ -14,12 +14,14 @@
 static const struct threshold threshold_rows[] = {
 #define CHOICE(name, scale, unit, columns, why) {#name, scale, unit, why, true, {columns}},
 #define SPLIT(name, scale, unit, columns, why)  {#name, scale, unit, why, false, {columns}},
-#define SPEED(name, gpu, one, full, blocks, start, odd)                                                           \
-    {#name "_one", FIXED, "GFLOP/s", "with one block on a multiprocessor", false, {[COLUMN_##gpu] = (one)}},      \
+#define SPEED(name, gpu, launch, one, full, blocks, start, odd_a, odd_b)                                          \
+    {#name "_launch", FIXED, "nanoseconds", "of a launch", false, {[COLUMN_##gpu] = (launch)}},                   \
+        {#name "_one", FIXED, "GFLOP/s", "with one block on a multiprocessor", false, {[COLUMN_##gpu] = (one)}},  \
         {#name "_full", FIXED, "GFLOP/s", "with all the blocks that it needs", false, {[COLUMN_##gpu] = (full)}}, \
         {#name "_blocks", FIXED, "blocks", "that reach this speed", false, {[COLUMN_##gpu] = (blocks)}},          \
         {#name "_start", FIXED, "products", "of k: start and end of a block", false, {[COLUMN_##gpu] = (start)}}, \
-        {#name "_odd", FIXED, "percent", "of the time, with odd rows", false, {[COLUMN_##gpu] = (odd)}},
+        {#name "_odd_a", FIXED, "percent", "more time, with odd rows of A", false, {[COLUMN_##gpu] = (odd_a)}},   \
+        {#name "_odd_b", FIXED, "percent", "more time, with odd rows of B", false, {[COLUMN_##gpu] = (odd_b)}},
 #include "thresholds.def"
 #undef CHOICE
 #undef SPLIT
@@ -29,7 +31,9 @@ static const struct threshold threshold_rows[] = {
 enum threshold_index {
 #define CHOICE(name, ...) AT_##name,
 #define SPLIT             CHOICE
-#define SPEED(name, ...)  AT_##name, AT_##name##_full, AT_##name##_blocks, AT_##name##_start, AT_##name##_odd,
+#define SPEED(name, ...)                                                                                    \
+    AT_##name, AT_##name##_one, AT_##name##_full, AT_##name##_blocks, AT_##name##_start, AT_##name##_odd_a, \
+        AT_##name##_odd_b,
 #include "thresholds.def"
 #undef CHOICE
 #undef SPLIT
@@ -69,6 +73,8 @@ struct candidate {
         ALWAYS,
         MORE_ROWS,       /* it is about a C with at least as many rows as columns */
         MORE_COLUMNS,    /* or with more columns */
+        ONE_TILE,        /* it is about a C of one tile, for which indices are not divided */
+        SEVERAL_TILES,   /* or of several */
         COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first */
     } rule;
 };
@@ -90,9 +96,12 @@ enum {
 };
 
 /* A kernel whose speed on a GPU has a row for each kind of type; the other values are those of the CPU device. */
-#define FOR_EACH_TYPE(name, ...)                                                                              \
-    OF_TYPE(name, name, UP_TO_32_BITS, __VA_ARGS__), OF_TYPE(name, name##_words, WORD_INTEGERS, __VA_ARGS__), \
-        OF_TYPE(name, name##_longs, LONG_INTEGERS, __VA_ARGS__),                                              \
+#define FOR_EACH_TYPE(name, ...)                                                                     \
+    OF_TYPE(name, name, BOOL | FLOAT32, __VA_ARGS__), OF_TYPE(name, name##_half, HALF, __VA_ARGS__), \
+        OF_TYPE(name, name##_bytes, INT8 | UINT8, __VA_ARGS__),                                      \
+        OF_TYPE(name, name##_shorts, INT16 | UINT16, __VA_ARGS__),                                   \
+        OF_TYPE(name, name##_words, INT32 | UINT32, __VA_ARGS__),                                    \
+        OF_TYPE(name, name##_longs, LONG_INTEGERS, __VA_ARGS__),                                     \
         OF_TYPE(name, name##_float64, FLOAT64, __VA_ARGS__), OF_TYPE(name, name##_complex, COMPLEX, __VA_ARGS__)
 #define OF_TYPE(name, speed, types, rows, columns, max_k, ...)                            \
     {                                                                                     \
@@ -100,9 +109,9 @@ enum {
     }
 
 /* matvec with several vectors: it takes 8 of them and 64 rows, or the columns of 32 packs, per block. */
-#define ROWS_BY_VECTORS(type, types)                                                                         \
-    {                                                                                                        \
-        ROW_matmul_matvec, 64, 8, 0, SPEED(rows_by_vectors_##type), 256, 64, 0, 0, 0, 0, 0, types, MORE_ROWS \
+#define ROWS_BY_VECTORS(type, depth, types)                                                                     \
+    {                                                                                                           \
+        ROW_matmul_matvec, 64, 8, 0, SPEED(rows_by_vectors_##type), 256, depth, 0, 0, 0, 0, 0, types, MORE_ROWS \
     }
 #define COLUMNS_BY_VECTORS(speed, columns, types)                                                   \
     {                                                                                               \
@@ -117,14 +126,18 @@ static const struct candidate candidates[] = {
     {ROW_matmul_pipelined_large, 64, 128, 0, SPEED(pipelined_large), 128, 16, 0, 80, 0, 64, 0, 0, ALWAYS},
     {ROW_matmul_pipelined_small, 32, 64, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 0, ALWAYS},
     {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0, 0, 0,
-     ALWAYS},
+     SEVERAL_TILES},
+    {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_whole), 128, 32, 0, 80, 0, 0,
+     0, 0, ONE_TILE},
     {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow), 32, 32, 0, 80, 0, 0,
-     0, 0, ALWAYS},
+     0, 0, SEVERAL_TILES},
+    {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow_whole), 32, 32, 0, 80,
+     0, 0, 0, 0, ONE_TILE},
     FOR_EACH_TYPE(simt, 64, 64, 0, 128, 16, 190, 0, 0, 0, 0),
-    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 64, 0, 80, 0, 128, 0, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 32, 0, 80, 0, 128, 0, FLOAT32, ALWAYS},
     {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_half), 256, 64, 0, 80, 0, 128, 0, HALF, ALWAYS},
     {ROW_matmul_mma_large, 128, 128, 0, SPEED(mma_large_float64), 256, 16, 0, 80, 0, 64, 0, FLOAT64, ALWAYS},
-    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float32), 128, 64, 0, 80, 0, 0, 0, FLOAT32, ALWAYS},
+    {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float32), 128, 32, 0, 80, 0, 0, 0, FLOAT32, ALWAYS},
     {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, 0, HALF, ALWAYS},
     {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, 0, FLOAT64, ALWAYS},
     {ROW_matmul_mma_split, 128, 128, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 64, 256, 0, ALWAYS},
@@ -142,25 +155,35 @@ static const struct candidate candidates[] = {
     {ROW_matmul_wgmma_split_small, 128, 64, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 0, ALWAYS},
     {ROW_matmul_dmma_large, 128, 128, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, FLOAT64, ALWAYS},
     {ROW_matmul_dmma_small, 128, 64, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, FLOAT64, ALWAYS},
-    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, WORD_INTEGERS,
+    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_bytes), 384, 128, 0, 90, 0, 0, 0, INT8 | UINT8,
      ALWAYS},
+    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_shorts), 384, 128, 0, 90, 0, 0, 0, INT16 | UINT16,
+     ALWAYS},
+    {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_words), 384, 128, 0, 90, 0, 0, 0, INT32 | UINT32,
+     ALWAYS},
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_bytes), 384, 128, 0, 90, 0, 0, 0,
+     INT8 | UINT8, ALWAYS},
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_shorts), 384, 128, 0, 90, 0, 0, 0,
+     INT16 | UINT16, ALWAYS},
+    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0,
+     INT32 | UINT32, ALWAYS},
     {ROW_matmul_wgmma_digits, 128, 128, 0, SPEED(wgmma_digits_longs), 384, 128, 0, 90, 0, 0, 0, LONG_INTEGERS,
      ALWAYS},
-    {ROW_matmul_wgmma_digits_small, 128, 128, 0, SPEED(wgmma_digits_small_words), 384, 128, 0, 90, 0, 0, 0,
-     WORD_INTEGERS, ALWAYS},
     {ROW_matmul_wgmma_digits_small, 128, 64, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0,
      LONG_INTEGERS, ALWAYS},
     FOR_EACH_TYPE(tiny, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0),
-    ROWS_BY_VECTORS(float32, FLOAT32),
-    ROWS_BY_VECTORS(half, HALF),
-    ROWS_BY_VECTORS(bytes, BYTES),
-    ROWS_BY_VECTORS(words, INT32 | UINT32),
-    ROWS_BY_VECTORS(longs, LONG_INTEGERS),
-    ROWS_BY_VECTORS(float64, FLOAT64),
-    ROWS_BY_VECTORS(complex, COMPLEX),
+    ROWS_BY_VECTORS(float32, 64, FLOAT32),
+    ROWS_BY_VECTORS(half, 128, HALF),
+    ROWS_BY_VECTORS(bytes, 256, BOOL | INT8 | UINT8),
+    ROWS_BY_VECTORS(shorts, 128, INT16 | UINT16),
+    ROWS_BY_VECTORS(words, 64, INT32 | UINT32),
+    ROWS_BY_VECTORS(longs, 32, LONG_INTEGERS),
+    ROWS_BY_VECTORS(float64, 32, FLOAT64),
+    ROWS_BY_VECTORS(complex, 32, COMPLEX),
     COLUMNS_BY_VECTORS(columns_by_vectors, 128, FLOAT32),
-    COLUMNS_BY_VECTORS(columns_by_vectors, 256, HALF),
-    COLUMNS_BY_VECTORS(columns_by_vectors_words, 256, BYTES),
+    COLUMNS_BY_VECTORS(columns_by_vectors_half, 256, HALF),
+    COLUMNS_BY_VECTORS(columns_by_vectors_bytes, 256, BOOL | INT8 | UINT8),
+    COLUMNS_BY_VECTORS(columns_by_vectors_shorts, 256, INT16 | UINT16),
     COLUMNS_BY_VECTORS(columns_by_vectors_words, 128, INT32 | UINT32),
     COLUMNS_BY_VECTORS(columns_by_vectors_longs, 64, LONG_INTEGERS),
     COLUMNS_BY_VECTORS(columns_by_vectors_float64, 64, FLOAT64),
@@ -205,15 +228,15 @@ static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype,
     return dtype == COMPLEX128 ? 2 : 1;
 }
 
-/* Whether the rows of both operands in C order are multiples of 16 bytes, which is what the TMA copies. Bytes stay
- * bytes for a NARROW kernel only. */
-static bool has_whole_packs(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
+/* Whether rows of so many elements, in C order, are multiples of 16 bytes, which is what packs and the TMA copy.
+ * Bytes stay bytes for a NARROW kernel only. */
+static bool has_packs(const struct candidate *candidate, enum dtype dtype, struct matmul_size size,
+                      npy_intp length)
 {
     enum { PACK_BYTES = 16 };
     const bool narrow = kernel_rows[candidate->kernel].traits & NARROW;
-    const int bytes = narrow && size.of_bytes ? 1 : dtype_bytes(dtype);
 
-    return size.k * bytes % PACK_BYTES == 0 && size.n * bytes % PACK_BYTES == 0;
+    return length * (narrow && size.of_bytes ? 1 : dtype_bytes(dtype)) % PACK_BYTES == 0;
 }
 
 /* Of the operands as a kernel reads them: `narrow` ones stay bytes. */
@@ -233,12 +256,12 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
     return bytes_of_operands(dtype, size, false) + bytes_of_result(dtype, size);
 }
 
-enum { FULL = 1, BLOCKS, START, ODD }; /* in a row SPEED */
+enum { ONE = 1, FULL, BLOCKS, START, ODD_A, ODD_B }; /* in a row SPEED, after the nanoseconds of a launch */
 
 /* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
 static double speed_of(const struct candidate *candidate, const struct target *target, npy_intp blocks)
 {
-    const double one = (double)target->limits[candidate->speed] / 1000;
+    const double one = (double)target->limits[candidate->speed + ONE] / 1000;
     const double full = (double)target->limits[candidate->speed + FULL] / 1000;
     const npy_intp more = target->limits[candidate->speed + BLOCKS] - 1;
     const double share = blocks > more ? 1 : (double)(blocks - 1) / (double)more;
@@ -252,39 +275,61 @@ static double time_of(const struct target *target, enum threshold_index index)
     return (double)target->limits[index] / 1000;
 }
 
-/* Microseconds on a GPU with k in `slices`, limited by the multiprocessor with the most blocks or by memory. */
+/* Of the operands whose rows are not multiples of 16 bytes. */
+static double bytes_of_odd_operands(enum dtype dtype, struct matmul_size size, bool odd_a, bool odd_b)
+{
+    const double rows = (odd_a ? (double)size.m : 0) + (odd_b ? (double)size.n : 0);
+
+    return (double)size.batches * dtype_bytes(dtype) * rows * (double)size.k;
+}
+
+/* Microseconds of the blocks of the multiprocessor that has the most, with k in `slices`. */
+static double time_of_blocks(const struct candidate *candidate, const struct target *target, enum dtype dtype,
+                             struct matmul_size size, npy_intp slices)
+{
+    const int64_t *speeds = &target->limits[candidate->speed];
+    const int multiprocessors = target->device->multiprocessors;
+    const double tiles = (double)size.batches * (double)slices * (double)divide_up(size.m, candidate->rows) *
+                         (double)divide_up(size.n, candidate->columns);
+    const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
+    const int columns = few ? candidate->few_columns : candidate->columns;
+    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors);
+    const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);
+    const double along_k = (double)(steps * candidate->depth + speeds[START]);
+    const double products = (double)most * candidate->rows * columns * along_k;
+    double percent = 100;
+
+    if (candidate->rule != COPIES_ODD_ROWS) {
+        percent += has_packs(candidate, dtype, size, size.k) ? 0 : (double)speeds[ODD_A];
+        percent += has_packs(candidate, dtype, size, size.n) ? 0 : (double)speeds[ODD_B];
+    }
+    return products * 2e-8 * percent * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, target, most);
+}
+
+/* Microseconds on a GPU with k in `slices`: of the blocks and of memory, half of the shorter of which is hidden.
+ */
 static double gpu_time(const struct candidate *candidate, const struct target *target, enum dtype dtype,
                        struct matmul_size size, npy_intp slices)
 {
     const int64_t *limits = target->limits;
-    const int multiprocessors = target->device->multiprocessors;
-    const double matrices = (double)size.batches * (double)slices;
-    const double tiles =
-        matrices * (double)divide_up(size.m, candidate->rows) * (double)divide_up(size.n, candidate->columns);
-    const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
-    const int columns = few ? candidate->few_columns : candidate->columns;
-    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors); /* blocks of one */
-    const double along_k = (double)divide_up(size.k, slices) + (double)limits[candidate->speed + START];
-    const double products = (double)most * candidate->rows * columns * along_k;
-    const bool copied = candidate->rule == COPIES_ODD_ROWS;
-    const double odd =
-        copied || has_whole_packs(candidate, dtype, size) ? 1 : (double)limits[candidate->speed + ODD] / 100;
-    const double compute =
-        products * 2e-6 * odd * cost_of_dtype(candidate, dtype, size) / speed_of(candidate, target, most);
     const unsigned traits = kernel_rows[candidate->kernel].traits;
-    const double operands = bytes_of_operands(dtype, size, traits & NARROW);
-    const double memory = (operands + bytes_of_result(dtype, size)) / (double)limits[AT_memory_bytes];
-    const double partials = bytes_of_result(dtype, size) * (double)slices;
-    double time = time_of(target, AT_launch) + (compute > memory ? compute : memory);
+    const bool odd_a = !has_packs(candidate, dtype, size, size.k),
+               odd_b = !has_packs(candidate, dtype, size, size.n);
+    const double operands = bytes_of_operands(dtype, size, traits & NARROW), result = bytes_of_result(dtype, size);
+    const double compute = time_of_blocks(candidate, target, dtype, size, slices);
+    const double memory = (operands + result) / (double)limits[AT_memory_bytes];
+    double time =
+        time_of(target, candidate->speed) + (compute > memory ? compute + memory / 2 : memory + compute / 2);
 
-    if (candidate->rule == COPIES_ODD_ROWS && !has_whole_packs(candidate, dtype, size))
-        time += time_of(target, AT_copy_rows) + operands / (double)limits[AT_copied_bytes];
+    if (candidate->rule == COPIES_ODD_ROWS && (odd_a || odd_b))
+        time += time_of(target, AT_copy_rows) +
+                bytes_of_odd_operands(dtype, size, odd_a, odd_b) / (double)limits[AT_copied_bytes];
     if (traits & NARROW)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
     else if (dtype == FLOAT32 && traits & PARTS)
         time += time_of(target, AT_split_parts) + operands / (double)limits[AT_split_bytes];
     if (slices > 1)
-        time += time_of(target, AT_add_slices) + 2 * partials / (double)limits[AT_memory_bytes];
+        time += time_of(target, AT_add_slices) + 2 * result * (double)slices / (double)limits[AT_memory_bytes];
     return time;
 }
 
@@ -398,7 +443,8 @@ static bool is_about(const struct candidate *candidate, enum dtype dtype, struct
 {
     if (candidate->kernel == ROW_matmul_matvec && has_one_vector(size))
         return false; /* see gpu_one_vector_time */
-    if (candidate->rule == (size.m >= size.n ? MORE_COLUMNS : MORE_ROWS))
+    if (candidate->rule == (size.m >= size.n ? MORE_COLUMNS : MORE_ROWS) ||
+        candidate->rule == (size.m <= candidate->rows && size.n <= candidate->columns ? SEVERAL_TILES : ONE_TILE))
         return false;
     return kernel_rows[candidate->kernel].dtypes & dtype && (!candidate->dtypes || candidate->dtypes & dtype);
 }
@@ -408,7 +454,8 @@ static bool is_about(const struct candidate *candidate, enum dtype dtype, struct
  */
 static bool can_be_read(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
-    return size.c_order && (candidate->capability < 90 || has_whole_packs(candidate, dtype, size));
+    return size.c_order && (candidate->capability < 90 || (has_packs(candidate, dtype, size, size.k) &&
+                                                           has_packs(candidate, dtype, size, size.n)));
 }
 
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
