@@ -245,8 +245,15 @@ MUTANTS = [
     Mutant(
         "pipelined-batch-keeps-the-sums",
         "kernels/matmul/production/pipelined_batch.cu",
-        "sum[i][j] = 0;",
-        "",
+        "one = 0;",
+        "(void)one;",
+        "tests/ops/test_matmul.py -k small_matrix",
+    ),
+    Mutant(
+        "pipelined-batch-stores-past-the-last-row",
+        "kernels/matmul/production/pipelined_batch.cu",
+        "rows > (Tile::TM - 1) * LANES_DOWN",
+        "rows > 0",
         "tests/ops/test_matmul.py -k small_matrix",
     ),
     Mutant(
@@ -1107,8 +1114,15 @@ MUTANTS = [
     Mutant(
         "odd-rows-cost-nothing",
         "csrc/ops/matmul/policy.c",
-        "(double)limits[candidate->speed + ODD] / 100;",
-        "1;",
+        "? 0 : (double)speeds[ODD_A];",
+        "? 0 : 0;",
+        "tests/ops/test_policy.py",
+    ),
+    Mutant(
+        "one-tile-counts-as-several",
+        "csrc/ops/matmul/policy.c",
+        "size.n <= candidate->columns ? SEVERAL_TILES : ONE_TILE)",
+        "size.n <= candidate->columns ? ONE_TILE : SEVERAL_TILES)",
         "tests/ops/test_policy.py",
     ),
     Mutant(
