@@ -273,7 +273,9 @@ def products(**true):
     return problems
 
 
-def test_fit_of_matmul_recovers_speeds():
+def test_fit_of_matmul_recovers_speeds(monkeypatch):
+    monkeypatch.setattr(fit, "ROUNDS", 2)
+    monkeypatch.setattr(fit, "TRIES", 30)
     true = {"simt_full": 150, "wgmma_large_full": 3000}
     result = fit.fit("matmul", products(**true))
     assert set(true) <= set(result.changed)

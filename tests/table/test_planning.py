@@ -66,7 +66,7 @@ def test_plan_has_the_launches_of_the_call(device, name, n):
         (("sum", (np.zeros((5000, 301), np.float32), 1), {}), ["reduce small_columns"]),
         (("sum", (np.zeros((5000, 301), np.float16), 1), {}), ["reduce rows"]),
         (("sum", (np.zeros((200_000, 30, 3), np.int8), 1), {}), ["reduce small_columns"]),
-        (("sum", (np.zeros((60_000, 30, 10), np.int8), 1), {}), ["reduce columns"]),
+        (("sum", (np.zeros((250_000, 30, 10), np.int8), 1), {}), ["reduce columns"]),
         (CALLS["tree"](), ["reduce tree, block_size 32"]),
         (CALLS["argmax"](), ["reduce rowwise"]),
         (CALLS["transpose"](), ["transpose tiles"]),
