@@ -10,7 +10,7 @@
  * of multiprocessors unit     of the value columns  SM_90(value) …, see fitted_gpus.def why      what it decides,
  * and why at this value
  *
- * matmul also has rows SPEED, of four thresholds each: see its table.
+ * matmul also has rows SPEED, of several thresholds each: see its table.
  *
  * The values depend on the device's attributes alone, so that the choice, and with it the bits of a result, are
  * the same on every run. Only transposes, whose bits no choice changes, may have others: see transpose/tuned.c.

@@ -180,19 +180,19 @@ def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
 
 
 def _read_products_by_name(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
-    """The products of the suite `matmul` whose kernels were measured by name: larger than the random ones."""
-    times: dict[tuple[str, tuple[int, ...]], dict[str, float]] = {}
-    for row in rows:
-        is_named = row.get("suite") == "matmul" and row.get("kernel") and not row.get("cold")
-        if is_named and known_to_numpy(row["dtype"]):
-            times.setdefault((row["dtype"], tuple(row["shape"])), {})[row["kernel"]] = row["us"]
-    problems = []
-    for index, ((dtype, shape), peers) in enumerate(times.items()):
-        precision = "high" if dtype == "float32" else None  # so that kernels of every precision may be the fastest
-        row = {"op": "matmul", "case": f"{shape}, {dtype}, by name", "dtype": dtype, "shape": shape}
-        row |= {"precision": precision, "us": min(peers.values()), "peers": peers}
-        problems.append(replace(_read_row(index, row), of_some=True))
-    return problems
+    """The products of the suite `matmul` whose kernels were measured by name, some of them large."""
+    products: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for index, row in enumerate(rows):
+        if row.get("suite") != "matmul" or not row.get("kernel") or row.get("cold"):
+            continue
+        dtype, shape = str(row.get("dtype")), tuple(row.get("shape") or ())
+        if not known_to_numpy(dtype):
+            continue
+        case = f"{' x '.join(map(str, shape))}, {dtype}, by name"
+        first = {"op": "matmul", "case": case, "dtype": dtype, "shape": shape, "us": row.get("us"), "peers": {}}
+        product = products.setdefault((dtype, shape), {"index": index, **first})
+        product["peers"].setdefault(row["kernel"], row.get("us"))  # the first is that with the usual options
+    return [replace(_read_row(product.pop("index"), product), of_some=True) for product in products.values()]
 
 
 def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
@@ -203,7 +203,9 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
         dtype, case = np.dtype(row["dtype"]), str(row["case"])
         axes, axis = row.get("axes"), row.get("axis")
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"data: row {index} is not one of the suite 'planner': {error!r}") from error
+        raise ValueError(
+            f"data: row {index} is not one of the suites 'planner' and 'matmul': {error!r}"
+        ) from error
     if bad or min(shape, default=0) < 1:
         raise ValueError(f"data: row {index}, {case}: expected positive times and lengths, got {bad or shape}")
     if op == "matmul":
@@ -334,6 +336,11 @@ def _rows_of(names: Sequence[str]) -> list[list[int]]:
     return list(rows.values())
 
 
+def _least_value(name: str) -> int:
+    """The least value of a threshold: with fewer than two blocks, the speed of one would decide nothing."""
+    return 2 if name.endswith("_blocks") else 1
+
+
 def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Sequence[Threshold]) -> list[int]:
     """The thresholds of matmul whose predictions are nearest to the measured times.
 
@@ -341,7 +348,8 @@ def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Seq
     multiplication, say, give nearly the same times. The steps of a row grow as long as many of them succeed.
     """
     rng = np.random.default_rng(SEED)
-    predictions, values = _Predictions(problems, attributes), [row.value for row in before]
+    predictions, least = _Predictions(problems, attributes), [_least_value(row.name) for row in before]
+    values = [max(row.value, at_least) for row, at_least in zip(before, least, strict=True)]
     rows = [
         (indices, kernels)
         for indices in _rows_of([row.name for row in before])
@@ -355,7 +363,7 @@ def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Seq
                 factors = np.exp(
                     rng.standard_normal(len(indices)) * (rng.random(len(indices)) < 0.6) * steps[number]
                 )
-                changed = {i: max(1, round(values[i] * f)) for i, f in zip(indices, factors, strict=True)}
+                changed = {i: max(least[i], round(values[i] * f)) for i, f in zip(indices, factors, strict=True)}
                 tried = _with(values, changed)
                 if tried == values:
                     continue
@@ -546,9 +554,10 @@ def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
     try:
         for row in track(problems, "problems", console=Console(stderr=True), transient=True):
             rows.append(asdict(planner.grade(row, device)))
-    finally:  # what was measured is kept, whatever ends the run
-        store(path, {"gpu": device.description, "attributes": attributes}, rows)
-        print(f"wrote {path}: {len(rows)} problems")
+    finally:
+        if rows:  # what was measured is kept, whatever ends the run
+            store(path, {"gpu": device.description, "attributes": attributes}, rows)
+            print(f"wrote {path}: {len(rows)} problems")
     return rows, attributes
 
 

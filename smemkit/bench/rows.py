@@ -259,8 +259,9 @@ class Problem:
             bounds = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
             bound = bounds.get(self.dtype, U + n * 2.0**-53)
         else:
+            # n - 1 additions, a division, and the rounding of the expected value
             bound = (n + 1) * (2.0**-53 if self.dtype == "float64" else U) + 2 * rounding
-        return 4 * bound if self.reduction == "var" else bound  # nothing is promised for variances
+        return 4 * bound if self.reduction == "var" else bound  # its squared differences round several times more
 
     def _precision_of(self, kernel: str) -> str | None:
         return plan(ops.matmul, *self.arrays, kernel=kernel).precision

@@ -110,7 +110,8 @@ MAY_HANG = ("barrier", "hang")  # such kernels may not end: they run last, with 
 LIMIT, SHORT_LIMIT = 60, 10  # seconds
 
 # A main() that launches a source file's kernel once. Chains of launches and kernels that take a tensor map are
-# launched by smemkit instead: see launch_file(). An `Array` is an argument, read from a file and converted to
+# launched by smemkit instead, in whose memory memcheck may not know where an operand ends: see launch_file(). An
+# `Array` is an argument, read from a file and converted to
 # the pointer type that the kernel takes; each has its own allocation, so that memcheck knows where it ends.
 MAIN = """\
 #include <cstdio>
@@ -383,6 +384,8 @@ def parse_findings(tool, stem, result):
         findings.append(Finding("hang"))
     elif tool == PLAIN and result.status:
         findings.append(Finding("trap", note=result.output.split()[-1]))
+    elif result.status and not findings:  # of Python, or of the tool
+        findings.append(Finding("failed", note=(result.output.split() or [""])[-1]))
     return list(dict.fromkeys(findings))
 
 

@@ -1116,7 +1116,21 @@ MUTANTS = [
         "csrc/ops/matmul/policy.c",
         "? 0 : (double)speeds[ODD_A];",
         "? 0 : 0;",
-        "tests/ops/test_policy.py",
+        "tests/ops/test_policy.py -k predicted_times",
+    ),
+    Mutant(
+        "odd-columns-cost-nothing",
+        "csrc/ops/matmul/policy.c",
+        "? 0 : (double)speeds[ODD_B];",
+        "? 0 : 0;",
+        "tests/ops/test_policy.py -k predicted_times",
+    ),
+    Mutant(
+        "vectors-span-short-columns",
+        "csrc/ops/reduce/policy.c",
+        "extent->inner < problem->vector && extent->n",
+        "extent->inner < 0 && extent->n",
+        "tests/ops/test_policy.py -k grade_of_random_problems",
     ),
     Mutant(
         "one-tile-counts-as-several",

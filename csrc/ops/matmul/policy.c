@@ -89,13 +89,12 @@ enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SL
 
 enum {
     HALF = FLOAT16 | BFLOAT16,
-    BYTES = BOOL | INT8 | UINT8 | INT16 | UINT16,
     WORD_INTEGERS = INT8 | UINT8 | INT16 | UINT16 | INT32 | UINT32,
     LONG_INTEGERS = INT64 | UINT64,
     UP_TO_32_BITS = BOOL | HALF | FLOAT32
 };
 
-/* A kernel whose speed on a GPU has a row for each kind of type; the other values are those of the CPU device. */
+/* A kernel whose speed on a GPU has a row for each kind of type. */
 #define FOR_EACH_TYPE(name, ...)                                                                     \
     OF_TYPE(name, name, BOOL | FLOAT32, __VA_ARGS__), OF_TYPE(name, name##_half, HALF, __VA_ARGS__), \
         OF_TYPE(name, name##_bytes, INT8 | UINT8, __VA_ARGS__),                                      \
@@ -127,11 +126,11 @@ static const struct candidate candidates[] = {
     {ROW_matmul_pipelined_small, 32, 64, 0, SPEED(pipelined_small), 128, 64, 0, 80, 32, 32, 0, 0, ALWAYS},
     {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch), 128, 32, 0, 80, 0, 0, 0, 0,
      SEVERAL_TILES},
-    {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_whole), 128, 32, 0, 80, 0, 0,
+    {ROW_matmul_pipelined_batch, 64, 64, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_single), 128, 32, 0, 80, 0, 0,
      0, 0, ONE_TILE},
     {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow), 32, 32, 0, 80, 0, 0,
      0, 0, SEVERAL_TILES},
-    {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow_whole), 32, 32, 0, 80,
+    {ROW_matmul_pipelined_batch, 32, 32, MAX_K_OF_ONE_SUM / 4, SPEED(pipelined_batch_narrow_single), 32, 32, 0, 80,
      0, 0, 0, 0, ONE_TILE},
     FOR_EACH_TYPE(simt, 64, 64, 0, 128, 16, 190, 0, 0, 0, 0),
     {ROW_matmul_mma_large, 128, 256, 0, SPEED(mma_large_float32), 256, 32, 0, 80, 0, 128, 0, FLOAT32, ALWAYS},
@@ -179,7 +178,8 @@ static const struct candidate candidates[] = {
     ROWS_BY_VECTORS(words, 64, INT32 | UINT32),
     ROWS_BY_VECTORS(longs, 32, LONG_INTEGERS),
     ROWS_BY_VECTORS(float64, 32, FLOAT64),
-    ROWS_BY_VECTORS(complex, 32, COMPLEX),
+    ROWS_BY_VECTORS(complex, 32, COMPLEX64),
+    ROWS_BY_VECTORS(complex, 16, COMPLEX128),
     COLUMNS_BY_VECTORS(columns_by_vectors, 128, FLOAT32),
     COLUMNS_BY_VECTORS(columns_by_vectors_half, 256, HALF),
     COLUMNS_BY_VECTORS(columns_by_vectors_bytes, 256, BOOL | INT8 | UINT8),
@@ -239,6 +239,12 @@ static bool has_packs(const struct candidate *candidate, enum dtype dtype, struc
     return length * (narrow && size.of_bytes ? 1 : dtype_bytes(dtype)) % PACK_BYTES == 0;
 }
 
+/* Whether the rows of A and of B are. */
+static bool rows_are_packs(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
+{
+    return has_packs(candidate, dtype, size, size.k) && has_packs(candidate, dtype, size, size.n);
+}
+
 /* Of the operands as a kernel reads them: `narrow` ones stay bytes. */
 static double bytes_of_operands(enum dtype dtype, struct matmul_size size, bool narrow)
 {
@@ -256,7 +262,14 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
     return bytes_of_operands(dtype, size, false) + bytes_of_result(dtype, size);
 }
 
-enum { ONE = 1, FULL, BLOCKS, START, ODD_A, ODD_B }; /* in a row SPEED, after the nanoseconds of a launch */
+enum { /* the values of a row SPEED, after the nanoseconds of a launch */
+       ONE = AT_tiled_one - AT_tiled,
+       FULL = AT_tiled_full - AT_tiled,
+       BLOCKS = AT_tiled_blocks - AT_tiled,
+       START = AT_tiled_start - AT_tiled,
+       ODD_A = AT_tiled_odd_a - AT_tiled,
+       ODD_B = AT_tiled_odd_b - AT_tiled
+};
 
 /* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
 static double speed_of(const struct candidate *candidate, const struct target *target, npy_intp blocks)
@@ -273,14 +286,6 @@ static double speed_of(const struct candidate *candidate, const struct target *t
 static double time_of(const struct target *target, enum threshold_index index)
 {
     return (double)target->limits[index] / 1000;
-}
-
-/* Of the operands whose rows are not multiples of 16 bytes. */
-static double bytes_of_odd_operands(enum dtype dtype, struct matmul_size size, bool odd_a, bool odd_b)
-{
-    const double rows = (odd_a ? (double)size.m : 0) + (odd_b ? (double)size.n : 0);
-
-    return (double)size.batches * dtype_bytes(dtype) * rows * (double)size.k;
 }
 
 /* Microseconds of the blocks of the multiprocessor that has the most, with k in `slices`. */
@@ -313,17 +318,14 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
 {
     const int64_t *limits = target->limits;
     const unsigned traits = kernel_rows[candidate->kernel].traits;
-    const bool odd_a = !has_packs(candidate, dtype, size, size.k),
-               odd_b = !has_packs(candidate, dtype, size, size.n);
     const double operands = bytes_of_operands(dtype, size, traits & NARROW), result = bytes_of_result(dtype, size);
     const double compute = time_of_blocks(candidate, target, dtype, size, slices);
     const double memory = (operands + result) / (double)limits[AT_memory_bytes];
     double time =
         time_of(target, candidate->speed) + (compute > memory ? compute + memory / 2 : memory + compute / 2);
 
-    if (candidate->rule == COPIES_ODD_ROWS && (odd_a || odd_b))
-        time += time_of(target, AT_copy_rows) +
-                bytes_of_odd_operands(dtype, size, odd_a, odd_b) / (double)limits[AT_copied_bytes];
+    if (candidate->rule == COPIES_ODD_ROWS && !rows_are_packs(candidate, dtype, size)) /* it copies both */
+        time += time_of(target, AT_copy_rows) + operands / (double)limits[AT_copied_bytes];
     if (traits & NARROW)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
     else if (dtype == FLOAT32 && traits & PARTS)
@@ -346,7 +348,7 @@ static double gpu_one_vector_time(const struct target *target, enum dtype dtype,
     const double share = (double)(size.batches * groups * slices) / saturating;
     const double rate = (double)target->limits[AT_memory_bytes] * (share < 1 ? share : 1);
 
-    return time_of(target, AT_launch) + bytes_of(dtype, size) / rate +
+    return time_of(target, AT_one_vector) + bytes_of(dtype, size) / rate +
            (slices > 1 ? time_of(target, AT_add_slices) : 0);
 }
 
@@ -438,11 +440,19 @@ static bool has_one_vector(struct matmul_size size)
     return size.m == 1 || size.n == 1;
 }
 
+/* Whether pipelined_batch takes its tiles of 32 x 32: its launcher has the same rule. */
+static bool takes_narrow_tiles(struct matmul_size size)
+{
+    return divide_up(size.m, 32) * divide_up(size.n, 32) <= 2 * divide_up(size.m, 64) * divide_up(size.n, 64);
+}
+
 /* Whether the candidate's speed is that of its kernel on this problem. */
 static bool is_about(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
     if (candidate->kernel == ROW_matmul_matvec && has_one_vector(size))
         return false; /* see gpu_one_vector_time */
+    if (candidate->kernel == ROW_matmul_pipelined_batch && (candidate->rows == 32) != takes_narrow_tiles(size))
+        return false;
     if (candidate->rule == (size.m >= size.n ? MORE_COLUMNS : MORE_ROWS) ||
         candidate->rule == (size.m <= candidate->rows && size.n <= candidate->columns ? SEVERAL_TILES : ONE_TILE))
         return false;
@@ -454,8 +464,7 @@ static bool is_about(const struct candidate *candidate, enum dtype dtype, struct
  */
 static bool can_be_read(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
-    return size.c_order && (candidate->capability < 90 || (has_packs(candidate, dtype, size, size.k) &&
-                                                           has_packs(candidate, dtype, size, size.n)));
+    return size.c_order && (candidate->capability < 90 || rows_are_packs(candidate, dtype, size));
 }
 
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,

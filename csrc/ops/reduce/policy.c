@@ -119,6 +119,8 @@ static bool prefers_one_column_per_thread(const struct problem *problem)
     const bool loads_once =
         extent->inner % problem->vector == 0 || extent->n <= gpu->limits.few_rows || problem->element < WORD_BYTES;
 
+    if (extent->inner < problem->vector && extent->n <= gpu->limits.few_rows)
+        return true; /* a vector would span several short columns */
     if (extent->outer * extent->n * extent->inner > gpu->limits.max_small_columns_elements)
         return extent->n > gpu->limits.few_rows && has_enough_narrow_columns(gpu, extent);
     return !(loads_once && prefers_whole_columns(gpu, extent, problem->args, problem->vector));

@@ -90,7 +90,7 @@ static __device__ void multiply_pair(const Tile &pair, int depth, int row, int c
     }
 }
 
-// Stores a thread's sums, the first of which belongs at `to`, where `rows` and `columns` are left of C.
+// Stores a thread's sums, the first of which belongs at `to`; `rows` and `columns` of C remain from there on.
 template <class Tile>
 static __device__ void store_tile(const float (&sum)[Tile::TM][Tile::TN], float *to, int64_t row_stride,
                                   int64_t rows, int64_t columns, bool packs, bool evicted_first)
