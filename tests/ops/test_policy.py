@@ -440,7 +440,7 @@ def test_products_measured_by_name():
     assert problem.of_some and not problem.held_out
     for index in range(40):
         assert not dataclasses.replace(problem, case=f"case {index}").held_out
-    with pytest.raises(ValueError, match="row 1, .*: expected positive times and lengths"):
+    with pytest.raises(ValueError, match=r"row 1, .*: expected positive times and lengths"):
         fit.read_rows([rows[0], {**rows[2], "shape": None}])
 
 
