@@ -59,7 +59,7 @@ def main(arguments: Namespace) -> int:
         arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
     if arguments.fit or arguments.data:
         if arguments.suite not in ([], ["planner"]) or not arguments.fit:
-            arguments.parser.error("--fit, --data: expected `bench planner --fit [--data FILE]`")
+            arguments.parser.error("--fit, --data: expected `bench planner --fit [--data FILE …]`")
         return fit.main(arguments)
     if arguments.readme:
         whole = json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))
