@@ -3,8 +3,8 @@
 The data are rows of the suite `planner`: random problems, with the time of every kernel that takes them. The
 policy in C chooses for each problem, in a dry run with the thresholds that are tried, so there is no second copy
 of it here. The search is a coordinate descent over the thresholds that decide nothing but the choice of a kernel.
-The policy of matmul predicts times: there the search brings the prediction for each kernel near to its measured
-times. It sees three of four problems; the others grade the result.
+The policy of matmul predicts times: there a random search brings the prediction for each kernel near to its
+measured times. It sees three of four problems; the others grade the result.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Measured:
         Of the operands.
     times : dict
         Kernel → microseconds.
-    of_some : bool
+    partly_measured : bool
         Only some kernels were measured. Then it is never held out: the policy may choose another.
     """
 
@@ -128,13 +128,13 @@ class Measured:
     times: dict[str, float] = field(hash=False)
     arguments: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    of_some: bool = False
+    partly_measured: bool = False
 
     @cached_property
     def held_out(self) -> bool:
         """Whether it is excluded from the fit and grades it: one problem in HELD_OUT, the same on every run."""
         number = hashlib.sha256(f"{self.op} {self.case}".encode()).digest()[0]
-        return not self.of_some and number % HELD_OUT == 0
+        return not self.partly_measured and number % HELD_OUT == 0
 
     def choice(self, attributes: Attributes, values: Sequence[int] | None = None) -> str | None:
         """The kernel that the policy chooses; None if the call has several launches."""
@@ -192,7 +192,9 @@ def _read_products_by_name(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
         first = {"op": "matmul", "case": case, "dtype": dtype, "shape": shape, "us": row.get("us"), "peers": {}}
         product = products.setdefault((dtype, shape), {"index": index, **first})
         product["peers"].setdefault(row["kernel"], row.get("us"))  # the first is that with the usual options
-    return [replace(_read_row(product.pop("index"), product), of_some=True) for product in products.values()]
+    return [
+        replace(_read_row(product.pop("index"), product), partly_measured=True) for product in products.values()
+    ]
 
 
 def _read_row(index: int, row: Mapping[str, Any]) -> Measured:

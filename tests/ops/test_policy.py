@@ -437,7 +437,7 @@ def test_products_measured_by_name():
     ]
     (problem,) = fit.read_rows(rows)
     assert problem.times == {"tiled": 5.0, "simt": 3.0} and problem.shapes == ((300, 32), (32, 64))
-    assert problem.of_some and not problem.held_out
+    assert problem.partly_measured and not problem.held_out
     for index in range(40):
         assert not dataclasses.replace(problem, case=f"case {index}").held_out
     with pytest.raises(ValueError, match=r"row 1, .*: expected positive times and lengths"):

@@ -384,8 +384,9 @@ def parse_findings(tool, stem, result):
         findings.append(Finding("hang"))
     elif tool == PLAIN and result.status:
         findings.append(Finding("trap", note=result.output.split()[-1]))
-    elif result.status and not findings:  # of Python, or of the tool
-        findings.append(Finding("failed", note=(result.output.split() or [""])[-1]))
+    elif result.status and not findings:  # the tool reports nothing, but the program did not end as it should
+        own = [line for line in result.output.splitlines() if line and not line.startswith("=========")]
+        findings.append(Finding("failed", note=own[-1] if own else f"status {result.status}"))
     return list(dict.fromkeys(findings))
 
 
