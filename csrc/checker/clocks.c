@@ -47,10 +47,12 @@ struct seen {
     uint32_t count, block_scope_count;
 };
 
-/* A cached result: a thread of the block is ordered after an access. Once true, it stays true. */
+/* A cached result: whether a thread of the block is ordered after an access. Once true, it stays true; false stays
+ * false until a thread acquires something. */
 struct ordered_pair {
     uint32_t block, epoch; /* of the earlier access; 0: none */
     uint16_t thread, now;
+    uint64_t unordered; /* false as long as this is `acquired`; 0: true */
 };
 enum { ORDERED_PAIRS = 4096 };
 
@@ -126,8 +128,8 @@ static struct ordered_pair *pair_slot(const struct tracer *t, const struct order
 
 bool ordered(struct tracer *t, const struct access *now, const struct access *earlier)
 {
-    const struct ordered_pair pair = {earlier->block, earlier->epoch, (uint16_t)earlier->thread,
-                                      (uint16_t)now->thread};
+    struct ordered_pair pair = {earlier->block, earlier->epoch, (uint16_t)earlier->thread, (uint16_t)now->thread,
+                                0};
     struct ordered_pair *slot;
     bool found;
 
@@ -138,14 +140,15 @@ bool ordered(struct tracer *t, const struct access *now, const struct access *ea
     if (!t->seen_used)
         return false;
     slot = pair_slot(t, &pair);
-    if (memcmp(slot, &pair, sizeof pair) == 0)
-        return true;
+    if (slot->block == pair.block && slot->epoch == pair.epoch && slot->thread == pair.thread &&
+        slot->now == pair.now && (!slot->unordered || slot->unordered == t->acquired))
+        return !slot->unordered;
     pthread_mutex_lock(&objects_lock);
     found = any_release_orders(&t->threads[now->thread].seen, now, earlier) ||
             any_release_orders(&t->seen, now, earlier);
     pthread_mutex_unlock(&objects_lock);
-    if (found)
-        *slot = pair;
+    pair.unordered = found ? 0 : t->acquired;
+    *slot = pair;
     return found;
 }
 
@@ -193,6 +196,7 @@ void clocks_block_begin(struct tracer *t)
 
     t->block_number = 1 + w->block.x + grid[0] * (w->block.y + grid[1] * w->block.z);
     t->clock = t->base_epoch = 1;
+    t->acquired++;
     t->interval = 0;
     t->published = 0;
     if (t->known_used)
@@ -215,6 +219,7 @@ void clocks_block_begin(struct tracer *t)
 
 static void list_add(struct tracer *t, struct clock_list *list, const struct seen *seen)
 {
+    t->acquired++;
     for (int i = 0; i < list->count; i++) {
         struct seen *item = &list->items[i];
 

@@ -169,9 +169,16 @@ static void copies_arrived(struct worker *w, unsigned thread, const void *object
     clock_atomic(w->tracer, thread, (uintptr_t)object, true, 2); /* a release */
 }
 
-static void mbarrier_tried(struct worker *w, const char *file, int line, bool passed)
+static bool mbarrier_tried(struct worker *w, const char *file, int line, bool passed)
 {
-    wait_tried(w->tracer, file, line, passed);
+    struct tracer *t = w->tracer;
+    struct passed_wait *last = &t->passes[w->current];
+    const uint32_t epoch = t->threads[w->current].epoch;
+    const bool same_epoch = last->tried_epoch == epoch;
+
+    last->tried_epoch = epoch;
+    wait_tried(t, file, line, passed);
+    return same_epoch;
 }
 
 /* The accesses so far come before. */

@@ -71,11 +71,13 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
     }
 }
 
-/* Checks `now` against the loads and atomics since the last store. */
+/* Checks `now` against the loads and atomics since the last store: loads against atomics, atomics against loads.
+ */
 static void check_uses(struct tracer *t, const struct cell *cell, const struct origins *origins,
                        const struct access *now)
 {
-    if (!cell->uses[0].epoch)
+    if (!cell->uses[0].epoch || (now->kind == ACCESS_LOAD && !cell->atomics) ||
+        (now->kind == ACCESS_ATOMIC && !cell->loads))
         return;
     for (int i = 0; i < USES; i++)
         if (cell->uses[i].epoch)
@@ -178,6 +180,8 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
 
     if (!cell->uses[0].epoch)
         release_extra_uses(t, origins);
+    cell->atomics |= use.atomic;
+    cell->loads |= !use.atomic;
     for (int i = 0; i < USES; i++) {
         if (cell->uses[i].epoch && merge_into_use(t, &cell->uses[i], &origins->uses[i], lanes, now))
             return;
@@ -252,13 +256,11 @@ static void access_cell(struct tracer *t, struct cell *cell, struct origins *ori
         check_copy(t, origins, now);
     if (!cell->written && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
         report_uninitialised(t, now);
-    if (now->kind != ACCESS_LOAD || cell->atomics)
-        check_uses(t, cell, origins, now);
+    check_uses(t, cell, origins, now);
     if (now->kind == ACCESS_LOAD && cell->pending)
         return;
     if (now->kind != ACCESS_STORE) {
         cell->written |= now->kind == ACCESS_ATOMIC;
-        cell->atomics |= now->kind == ACCESS_ATOMIC;
         add_use(t, cell, origins, UINT32_C(1) << now->thread % LANES, now);
         return;
     }
@@ -473,8 +475,7 @@ void shadow_operand_access(struct tracer *t, struct region *region, const struct
         check_copy(t, origins, now);
     if (!cell->written && !cell->pending)
         report_uninitialised(t, now);
-    if (cell->atomics)
-        check_uses(t, cell, origins, now);
+    check_uses(t, cell, origins, now);
     if (!epoch)
         return;
     reads.thread = now->thread / GROUP_THREADS * GROUP_THREADS + MULTIPLICATIONS;
@@ -496,11 +497,9 @@ static void copy_cell(struct tracer *t, struct cell *cell, struct origins *origi
         check_copy(t, origins, now);
     if (!cell->written && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
         report_uninitialised(t, now);
-    if (now->kind != ACCESS_LOAD || cell->atomics)
-        check_uses(t, cell, origins, now);
+    check_uses(t, cell, origins, now);
     if (now->kind != ACCESS_STORE) {
         cell->written |= now->kind == ACCESS_ATOMIC;
-        cell->atomics |= now->kind == ACCESS_ATOMIC;
         add_use(t, cell, origins, UINT32_C(1) << copy.thread % LANES, &copy);
     } else {
         origins->store = make_origin(&copy);

@@ -24,6 +24,7 @@ struct cell {
     uint16_t thread;
     bool written : 1; /* by a store, an atomic or a copy */
     bool atomics : 1; /* some uses may be atomics */
+    bool loads : 1;   /* some may be loads */
     bool pending : 1; /* an asynchronous copy to it is in flight */
     bool copied : 1;  /* the last plain store is that of an asynchronous copy */
     struct use uses[USES];

@@ -126,7 +126,8 @@ struct code_location {
 struct passed_wait {
     struct mbarrier_pass pass; /* without file: none */
     uint32_t position;
-    uint32_t tried; /* the thread's position when the first try of the wait failed */
+    uint32_t tried;       /* the thread's position when the first try of the wait failed */
+    uint32_t tried_epoch; /* its epoch at the last try of any wait */
 };
 
 struct checked_fault {
@@ -276,7 +277,8 @@ struct tracer {
     struct named_epochs *named;
     bool known_used, fences_used, seen_used, in_atomic;
     uint32_t published;           /* all threads' accesses before this epoch were fenced before the last barrier */
-    struct ordered_pair *ordered; /* some pairs that are known to be ordered, by hash */
+    struct ordered_pair *ordered; /* whether some pairs are ordered, by hash */
+    uint64_t acquired;            /* how often the block's threads have acquired something, plus one */
     struct clock_list seen;       /* what the whole block is ordered after since its last barrier */
 
     uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it continues with poison */

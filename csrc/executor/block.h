@@ -108,6 +108,8 @@ struct repetition {
     uint32_t collectives[MAX_WARPS]; /* completed ones, per warp */
     uint32_t turns[MAX_THREADS];
     uint64_t states[MAX_THREADS]; /* at the last turn whose number is a power of two (Brent's algorithm) */
+    uint64_t stacks[MAX_THREADS]; /* hashes of the stacks of threads that wait, */
+    bool hashed[MAX_THREADS];     /* and whether these are known */
 };
 
 /* An array in shared memory that ends at a guard page: see shared.c. */

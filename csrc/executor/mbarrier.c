@@ -268,8 +268,9 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
-/* Reports a try of the running thread to the observer. */
-static void note_try(struct worker *w, const void *object, bool complete, bool parity, const char *file, int line)
+/* Reports a try of the running thread to the observer. Returns whether it fails again, and the observer need not
+ * be told of its access. */
+static bool note_try(struct worker *w, const void *object, bool complete, bool parity, const char *file, int line)
 {
     const struct mbarrier_wait *failed = &w->failed_waits[w->current];
     const struct mbarrier_arrival *arrival = &w->mbarrier_arrivals[w->current];
@@ -277,7 +278,8 @@ static void note_try(struct worker *w, const void *object, bool complete, bool p
     const bool late = failed->file && failed->object == object;
     const bool arrived = arrival->object == object && arrival->phase == phase(word);
 
-    smemkit_observer->mbarrier_tried(w, file, line, complete);
+    const bool idle = smemkit_observer->mbarrier_tried(w, file, line, complete);
+
     if (!complete && !late)
         smemkit_observer->mbarrier_failed(w);
     if (complete)
@@ -287,6 +289,7 @@ static void note_try(struct worker *w, const void *object, bool complete, bool p
                                                                      .phase = phase(word),
                                                                      .late = late,
                                                                      .by_preceding = parity && !late && arrived});
+    return idle && !complete && late && failed->file == file && failed->line == line;
 }
 
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)
@@ -294,6 +297,7 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
     struct worker *w = own_worker();
     uint64_t word = checked_word(object, "a wait", file, line);
     const uint64_t waited = parity ? state & 1 : phase(state);
+    bool idle = false;
 
     bool complete = (parity ? phase(word) & 1 : phase(word)) != waited;
 
@@ -306,10 +310,10 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
     if (complete && w->bulk_used)
         bulk_observed(w, object);
     if (w->tracer)
-        note_try(w, object, complete, parity, file, line);
+        idle = note_try(w, object, complete, parity, file, line);
     w->failed_waits[w->current] = (struct mbarrier_wait){complete ? NULL : file, line, word_at(object)};
     w->waits_failed |= !complete;
-    return complete;
+    return idle ? -1 : complete;
 }
 
 void mbarrier_describe(const struct mbarrier_wait *wait, char *text, size_t length)

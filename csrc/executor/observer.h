@@ -102,10 +102,10 @@ struct observer {
     /* The running thread has waited for the launch before this one. */
     void (*earlier_awaited)(struct worker *);
 
-    /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
-     * running thread has passed a wait. */
+    /* Copies of a thread that are complete arrive at an mbarrier; the running thread tries a wait, and returns
+     * whether it has not synchronised since its last try; the first try of a wait has failed; a wait is passed. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);
-    void (*mbarrier_tried)(struct worker *, const char *file, int line, bool passed); /* every one */
+    bool (*mbarrier_tried)(struct worker *, const char *file, int line, bool passed); /* every one */
     void (*mbarrier_failed)(struct worker *);
     void (*mbarrier_passed)(struct worker *, const struct mbarrier_pass *);
 

@@ -19,8 +19,21 @@ static __attribute__((noinline)) uint64_t thread_state(const struct worker *w)
     return memory_hash(&registers, (size_t)(top - (const char *)&registers));
 }
 
+/* Hash of a thread that waits, and of its stack, which is the same until it runs again. */
+static uint64_t waiting_state(struct worker *w, unsigned thread)
+{
+    struct repetition *r = &w->repetition;
+    const char *from = w->fibers[thread].sp;
+
+    if (!r->hashed[thread])
+        r->stacks[thread] = memory_hash(&w->fibers[thread], sizeof w->fibers[thread]) +
+                            memory_hash(from, (size_t)(stack_top(w, w->stack_of[thread]) - from));
+    r->hashed[thread] = true;
+    return r->stacks[thread];
+}
+
 /* Hash of a warp whose lanes exchange values: of all its threads, where they wait, and what for. */
-static uint64_t warp_state(const struct worker *w)
+static uint64_t warp_state(struct worker *w)
 {
     const unsigned warp = w->current >> 5, first = warp * 32;
     const uint32_t started = (uint32_t)(w->started[warp >> 1] >> (warp & 1) * 32);
@@ -28,11 +41,9 @@ static uint64_t warp_state(const struct worker *w)
 
     for (uint32_t lanes = started & ~w->warp_exited[warp]; lanes; lanes &= lanes - 1) {
         const unsigned thread = first + (unsigned)__builtin_ctz(lanes);
-        const char *from = w->fibers[thread].sp;
 
         if (thread != w->current)
-            state = state * 31 + memory_hash(&w->fibers[thread], sizeof w->fibers[thread]) +
-                    memory_hash(from, (size_t)(stack_top(w, w->stack_of[thread]) - from));
+            state = state * 31 + waiting_state(w, thread);
     }
     return state * 31 + ((uint64_t)w->warp_waiting[warp] << 32 | w->warp_converging[warp]);
 }
@@ -40,6 +51,7 @@ static uint64_t warp_state(const struct worker *w)
 static void begin_round(struct repetition *r, unsigned count)
 {
     r->searched = r->changes;
+    memset(r->hashed, false, count);
     memset(r->repeated, 0, sizeof r->repeated);
     memset(r->turns, 0, count * sizeof *r->turns);
 }

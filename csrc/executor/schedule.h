@@ -134,6 +134,7 @@ static inline void switch_current(struct worker *w, unsigned thread)
     if (w->tracer)
         smemkit_observer->switch_thread(w, w->current, thread);
     w->current = thread;
+    w->repetition.hashed[thread] = false;
     *w->thread_index = w->indices[thread];
 }
 

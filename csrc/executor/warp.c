@@ -3,6 +3,7 @@
 #include "block.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "ptx.h"
 #include "schedule.h"
@@ -133,6 +134,7 @@ static NOINLINE void call_together(struct worker *w, unsigned warp, uint32_t lan
     for (unsigned lane = 0; lane < 32; lane++)
         calls[lane] = lanes >> lane & 1 ? (struct smemkit_warp_call *)(uintptr_t)all[lane].value : one;
     one->run(calls);
+    memset(&w->repetition.hashed[warp * 32], false, 32); /* the results are on the lanes' stacks */
 }
 
 bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)

@@ -127,6 +127,22 @@ static void perform_up_to(struct worker *w, const struct wgmma *last)
         }
 }
 
+static bool overlap(const char *own, size_t own_bytes, const char *at, size_t bytes)
+{
+    return at < own + own_bytes && own < at + bytes;
+}
+
+/* Whether one of a thread's registers is at one of these bytes. Those of an array are compared at once. */
+static bool uses_register(void *const *own, unsigned count, bool array, const char *at, size_t bytes)
+{
+    if (array)
+        return overlap(own[0], 4 * count, at, bytes);
+    for (unsigned r = 0; r < count; r++)
+        if (own[r] && overlap(own[r], 4, at, bytes))
+            return true;
+    return false;
+}
+
 const struct wgmma *wgmma_register(const struct worker *w, unsigned thread, const char *at, size_t bytes,
                                    bool store)
 {
@@ -134,20 +150,14 @@ const struct wgmma *wgmma_register(const struct worker *w, unsigned thread, cons
 
     for (unsigned i = w->wgmma_used ? w->wgmma->count : 0; i-- > 0;) {
         const struct wgmma *item = &w->wgmma->items[i];
-        const struct {
-            void **registers;
-            unsigned count;
-        } sets[] = {{item->d, item->form.registers}, {store ? item->a_at : NULL, WGMMA_A_REGISTERS}};
+        const unsigned count = item->form.registers;
 
         if (item->first != thread - lane || item->waited >> lane / LANES & 1)
             continue;
-        for (int set = 0; set < 2; set++)
-            for (unsigned r = 0; sets[set].registers && r < sets[set].count; r++) {
-                const char *own = sets[set].registers[lane * sets[set].count + r];
-
-                if (own && at < own + 4 && own < at + bytes)
-                    return item;
-            }
+        if (uses_register(&item->d[lane * count], count, item->array[lane], at, bytes) ||
+            (store && item->a_at &&
+             uses_register(&item->a_at[lane * WGMMA_A_REGISTERS], WGMMA_A_REGISTERS, false, at, bytes)))
+            return item;
     }
     return NULL;
 }

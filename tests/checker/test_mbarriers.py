@@ -156,6 +156,25 @@ def test_an_mbarrier_begins_again_after_inval(spelling, schedule, seed):
     assert report.ok, report
 
 
+@pytest.mark.parametrize("between", ["", SYNC], ids=["race", "ordered"])
+def test_a_wait_for_an_mbarrier_that_began_anew_between_its_tries_is_checked(between):
+    """Tries that fail again are checked once, unless the thread has synchronised in between."""
+    body = (
+        INIT + SYNC + "    for (int i = 0; i < 2; i++) {\n"
+        "        if (t == 5) (void)cuda::ptx::mbarrier_try_wait_parity(b, 0); // TRY\n"
+        "        if (i == 0) __syncthreads();\n"
+        "        if (t == 0 && i == 0) {\n            {inval}; // ANEW\n            {init};\n        }\n"
+        "        if (i == 0) {\n" + between + "        }\n    }\n"
+    )
+    text, report = source(body), check(body)
+    if between:
+        assert report.ok, report
+    else:
+        assert {fault.kind for fault in report.faults} == {"race"}, report
+        lines = {line(text, "// TRY"), line(text, "// ANEW")}
+        assert lines in [{fault.line, fault.other_line} for fault in report.faults]
+
+
 def test_every_block_has_its_own_mbarriers():
     launch = smemkit.Kernel(source(INIT + SYNC + "    {arrive};"))[5, 64]
     report = smemkit.check(launch, np.zeros(64, np.int32), blocks="all")

@@ -1014,10 +1014,30 @@ MUTANTS = [
     Mutant(
         "atomics-and-loads-do-not-race",
         "csrc/checker/races.c",
-        "if (now->kind != ACCESS_LOAD || cell->atomics)",
-        "if (now->kind == ACCESS_STORE)",
+        "(now->kind == ACCESS_LOAD && !cell->atomics) ||\n        (now->kind == ACCESS_ATOMIC && !cell->loads))",
+        "now->kind != ACCESS_STORE)",
         "tests/checker/test_races.py --full",
-        2,
+    ),
+    Mutant(
+        "what-was-unordered-stays-unordered",
+        "csrc/checker/clocks.c",
+        "(!slot->unordered || slot->unordered == t->acquired)",
+        "true",
+        "tests/checker/test_mbarriers.py",
+    ),
+    Mutant(
+        "a-wait-that-goes-on-is-never-checked-again",
+        "csrc/checker/observer.c",
+        "const bool same_epoch = last->tried_epoch == epoch;",
+        "const bool same_epoch = true;",
+        "tests/checker/test_mbarriers.py -k began_anew",
+    ),
+    Mutant(
+        "a-lane-that-has-run-counts-as-waiting",
+        "csrc/executor/schedule.h",
+        "    w->repetition.hashed[thread] = false;\n",
+        "",
+        "tests/executor/test_hangs.py --full",
     ),
     Mutant(
         "view-is-passed-without-its-base-array",

@@ -93,11 +93,13 @@ SMEMKIT_INLINE constexpr order wait_order(bool relaxed, bool own_block)
 SMEMKIT_INLINE bool mbarrier_is_complete(void *at, uint64_t state, bool parity, const void *pc, const char *file,
                                          int line, order acquires = ACQUIRE)
 {
-    const bool complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
-    before_atomic(at, 8, pc);
-    after_atomic(at, 8, false, complete ? acquires : RELAXED);
+    const int complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
+    if (complete >= 0) { /* a thread that waits would otherwise be checked at each try */
+        before_atomic(at, 8, pc);
+        after_atomic(at, 8, false, complete ? acquires : RELAXED);
+    }
     smemkit_tick(0);
-    return complete;
+    return complete > 0;
 }
 SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, order acquires, SMEMKIT_HERE)
 {
