@@ -7,7 +7,8 @@ This file is also the build backend that pyproject.toml names: setuptools' own, 
 of a CUDA compiler to the requirements. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
-    SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added
+    SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a. A PTX of the oldest is added, but to
+                            "90a-real" alone: CMake's word for code of this GPU and no PTX
     CUDA_HOME, CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS   as everywhere
 """
 
@@ -197,22 +198,23 @@ def get_requires_for_build_wheel(config_settings=None) -> list[str]:
 get_requires_for_build_editable = get_requires_for_build_wheel
 
 
-def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> list[str]:
-    """The GPUs to compile for; `gencode` adds a PTX."""
+def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> tuple[list[str], bool]:
+    """The GPUs to compile for, and whether to add a PTX for others."""
     if not wanted:
         present = driver.archs if driver else []
-        return [a for a in present if a in toolkit.archs] if present else ["90a"]
+        return [a for a in present if a in toolkit.archs] if present else ["90a"], True
     if wanted == "all":
-        return ["75", "80", "86", "89", "90a"] + [a for a in toolkit.archs if number(a) > 90]
-    archs = [arch(name) for name in re.split(r"[,;\s]+", wanted.strip(",; "))]
+        return ["75", "80", "86", "89", "90a"] + [a for a in toolkit.archs if number(a) > 90], True
+    names = re.split(r"[,;\s]+", wanted.strip(",; "))
+    archs = [arch(name.removesuffix("-real")) for name in names]
     known = " ".join(toolkit.archs)
     for a in archs:
         if arch(re.sub("[af]$", "", a)) not in toolkit.archs:
             raise SystemExit(f"smemkit: SMEMKIT_ARCHS: expected `all` or some of {known}, got {a!r}")
-    return sorted(set(archs), key=number)
+    return sorted(set(archs), key=number), not all(name.endswith("-real") for name in names)
 
 
-def gencode(needs: str, archs: list[str]) -> list[str]:
+def gencode(needs: str, archs: list[str], add_ptx: bool = True) -> list[str]:
     """nvcc's options for a row; empty if no GPU of this build can run it. The PTX is for future GPUs."""
     if needs == "ANY":
         fits, ptx = archs, [OLDEST_ARCH]
@@ -223,7 +225,7 @@ def gencode(needs: str, archs: list[str]) -> list[str]:
         fits = [a for a in archs if number(a) >= int(oldest)]
         ptx = [oldest] if fits else []
     return [f"-gencode=arch=compute_{a},code=sm_{a}" for a in fits] + [
-        f"-gencode=arch=compute_{a},code=compute_{a}" for a in ptx
+        f"-gencode=arch=compute_{a},code=compute_{a}" for a in ptx if add_ptx
     ]
 
 
@@ -304,11 +306,11 @@ class Build(build_ext):
         about = f"smemkit: CPU device {'(' if toolkit else 'only ('}fibers: {fibers()})"
         jobs, facts, libraries = [], [], ["-lpthread"]
         if toolkit:
-            archs = choose_archs(os.environ.get("SMEMKIT_ARCHS", ""), driver, toolkit)
+            archs, add_ptx = choose_archs(os.environ.get("SMEMKIT_ARCHS", ""), driver, toolkit)
             version = "{}.{}".format(*toolkit.version)
-            targets = [*(f"sm_{a}" for a in archs), f"compute_{OLDEST_ARCH}"]
-            about += f"; CUDA {version} for {' '.join(targets[:-1])} and PTX {targets[-1]}"
-            jobs += self.cuda_jobs(toolkit, archs)
+            targets = [f"sm_{a}" for a in archs] + [f"compute_{OLDEST_ARCH}"] * add_ptx
+            about += f"; CUDA {version} for {' '.join(targets)}"
+            jobs += self.cuda_jobs(toolkit, archs, add_ptx)
             facts += ["-DSMEMKIT_CUDA=1", f'-DSMEMKIT_BUILD_CUDA="{version}"']
             facts += [f'-DSMEMKIT_BUILD_ARCHS="{" ".join(targets)}"']
             libraries += [f"{toolkit.folder_of('libcudart_static.a')}/libcudart_static.a", "-ldl", "-lrt"]
@@ -405,7 +407,7 @@ class Build(build_ext):
         command += [f"-DSMEMKIT_LAUNCHERS={table}", "-DSMEMKIT_TARGET_CPU", *more]
         yield Path("csrc/launchers.cpp"), self.temp / folder / "launchers.o", command
 
-    def cuda_jobs(self, toolkit, archs):
+    def cuda_jobs(self, toolkit, archs, add_ptx):
         """The kernels for GPUs, and their launchers' table; macros name the rows without an object."""
         command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
@@ -413,7 +415,7 @@ class Build(build_ext):
             command += ["-ccbin", words("CXX")[0]]
         absent = set()
         for row in self.rows:
-            options = gencode(row.needs, archs) if row.needs != "HOST" else []
+            options = gencode(row.needs, archs, add_ptx) if row.needs != "HOST" else []
             if options:
                 source = Path("kernels", row.source)
                 yield source, self.temp / "cuda" / Path(row.source).with_suffix(".o"), [*command, *options]

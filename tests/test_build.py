@@ -59,10 +59,17 @@ def test_read_table_ignores_comments():
         ("80;90a", DRIVER_12, ["80", "90a"]),
         ("sm_90, 8.0 80;", None, ["80", "90a"]),
         ("100a", None, ["100a"]),
+        ("80;90a-real", None, ["80", "90a"]),
     ],
 )
 def test_choose_archs(wanted, driver, archs):
-    assert build.choose_archs(wanted, driver, TOOLKIT_13) == archs
+    assert build.choose_archs(wanted, driver, TOOLKIT_13) == (archs, True)
+
+
+def test_real_archs_alone_have_no_ptx():
+    assert build.choose_archs("80-real;sm_90-real", None, TOOLKIT_13) == (["80", "90a"], False)
+    assert build.gencode("ANY", ["80", "90a"], add_ptx=False) == build.gencode("ANY", ["80", "90a"])[:2]
+    assert build.gencode("SM_90A", ["90a"], add_ptx=False) == build.gencode("SM_90A", ["90a"])
 
 
 @pytest.mark.parametrize("wrong", ["70", "80;fast", "1000"])
