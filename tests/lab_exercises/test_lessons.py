@@ -45,6 +45,17 @@ def test_a_lesson_has_its_parts(path):
 
 
 @each_lesson
+def test_links_to_manuals_name_a_version(path):
+    """Newer manuals have their chapters elsewhere, so that a link without a version would lose its anchor."""
+    links = re.findall(
+        r"https://docs\.nvidia\.com/[^)\s]*", "\n".join(source for source, _ in cells(path, "markdown"))
+    )
+    assert all(
+        re.match(r"https://docs\.nvidia\.com/cuda/archive/[\d.]+/[\w-]+/index\.html#[\w-]+$", x) for x in links
+    )
+
+
+@each_lesson
 def test_exercise_cells_hold_the_template_and_its_grade(path):
     for name, source, outputs in submitted(path):
         exercise = lab.exercise(name)
