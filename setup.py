@@ -7,8 +7,8 @@ This file is also the build backend that pyproject.toml names: setuptools' own, 
 of a CUDA compiler to the requirements. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
-    SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a. A PTX of the oldest is added, but to
-                            "90a-real" alone: CMake's word for code of this GPU and no PTX
+    SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a. A PTX of the oldest is added,
+                            unless all names end in -real, as in CMake: "90a-real"
     CUDA_HOME, CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS   as everywhere
 """
 

@@ -298,6 +298,7 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
     if (read)
         note_access(from, read, ACCESS_LOAD, code);
     trace_check_log(t, t->worker->current);
+    t->passes[t->worker->current].tried_epoch = 0; /* the copy may be to an mbarrier */
     shadow_async(t, t->worker->current, to, bytes, item, position, false);
     return item;
 }
@@ -320,8 +321,22 @@ void smemkit_checked_atomic_done(const volatile void *memory, unsigned bytes, in
     if (t && t->in_atomic) {
         if (order & 4)
             trace_compare(t, t->worker->current, (uintptr_t)memory);
-        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & (3 | 8));
+        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & (3 | 8 | 16));
     }
+}
+
+void smemkit_checked_try_again(const void *code)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    if (!t)
+        return;
+    if (t->yield)
+        smemkit_trace_yield(t);
+    *t->control++ = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_BLOCK);
+    if (t->control == t->control_end) /* a thread with a full log lets the others of its warp run */
+        smemkit_trace_full(t);
+    trace_check_log(t, t->worker->current);
 }
 
 void smemkit_checked_fence(int scope)

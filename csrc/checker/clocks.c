@@ -482,7 +482,7 @@ void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wro
 
     object = object_at(t, address);
     if (object) {
-        if (object->count) {
+        if (object->count && !(order & 16)) {
             if (order & 8)
                 list_add(t, &thread->seen, &(struct seen){object, 0, object->count});
             list_add(t, order & 1 ? &thread->seen : &thread->pending,

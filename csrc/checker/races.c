@@ -71,8 +71,8 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
     }
 }
 
-/* Checks `now` against the loads and atomics since the last store: loads against atomics, atomics against loads.
- */
+/* Checks `now` against the loads and atomics since the last store: a store against all, a load against atomics, an
+ * atomic against loads. */
 static void check_uses(struct tracer *t, const struct cell *cell, const struct origins *origins,
                        const struct access *now)
 {

@@ -156,9 +156,11 @@ void *smemkit_static_shared(const struct smemkit_shared *);
 void smemkit_checked_access(const volatile void *address, unsigned bytes, int how, const void *pc);
 
 /* Called around every atomic. pc: an address in the kernel's line. order: 0 relaxed, 1 acquire, 2 release, 3 both,
- * plus 4 for compare-and-swap; 8 acquires what threads of the own block have released. */
+ * plus 4 for compare-and-swap; 8 acquires what threads of the own block have released, 16 nothing, not even with a
+ * later fence. smemkit_checked_try_again: in place of both, a failed wait that is known already. */
 void smemkit_checked_atomic(const volatile void *address, unsigned bytes, int reads, const void *pc);
 void smemkit_checked_atomic_done(const volatile void *address, unsigned bytes, int wrote, int order);
+void smemkit_checked_try_again(const void *pc);
 void smemkit_checked_fence(int scope);                    /* 1 block, 2 device, 3 system */
 void smemkit_checked_proxy_fence(int shared, int global); /* fence.proxy.async for memory of these spaces */
 

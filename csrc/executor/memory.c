@@ -325,19 +325,19 @@ uint64_t
 memory_hash(const void *start, size_t bytes)
 {
     const unsigned char *at = start, *end = at + bytes;
-    uint64_t lanes[4] = {bytes, 1, 2, 3}, hash = 0; /* of every fourth word: they do not wait for each other */
+    uint64_t sums[4] = {bytes, 1, 2, 3}, hash = 0; /* each of every fourth word, so that multiplications overlap */
 
     for (; end - at >= 32; at += 32) {
         uint64_t words[4];
 
         __builtin_memcpy(words, at, 32);
         for (int i = 0; i < 4; i++) {
-            lanes[i] = (lanes[i] ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
-            lanes[i] ^= lanes[i] >> 29;
+            sums[i] = (sums[i] ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
+            sums[i] ^= sums[i] >> 29;
         }
     }
     for (int i = 0; i < 4; i++) {
-        hash = (hash ^ lanes[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        hash = (hash ^ sums[i]) * UINT64_C(0x9E3779B97F4A7C15);
         hash ^= hash >> 29;
     }
     for (; at < end; at++)

@@ -101,9 +101,9 @@ void smemkit_mbarrier_await_init(const void *object, const char *file, int line)
 uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused);
 void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line) __attribute__((noreturn));
 
-/* Whether the phase that a word or a parity names is complete: 0 or 1; -1 if it is not, and the thread has already
- * made this access since it last synchronised. Asynchronous copies that are to arrive complete if need be. The
- * pending arrivals of a word. */
+/* Whether the phase that a word or a parity names is complete: 0 or 1; -1 if it is not, and the thread's last try
+ * was of the same mbarrier, at the same line, and it has not synchronised since. Asynchronous copies that are to
+ * arrive complete if need be. The pending arrivals of a word. */
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
 /* Additional bytes that the phase expects; and bytes that have arrived (bulk.c). */

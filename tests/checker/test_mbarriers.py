@@ -358,3 +358,117 @@ def test_long_rings_of_waits_of_a_block_are_checked_in_time():
         seconds[scope] = time.process_time() - begin
     plain, of_block = seconds.values()
     assert of_block < 3 * plain + 1
+
+
+# ---- waits inside the library, which log nothing but their tries ------------------------------------------------
+
+LONG_WORK = """
+#include <cuda/barrier>
+__global__ void k(const int *x, int *y, int n)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> ready;
+    __shared__ int sum;
+    const int t = threadIdx.x;
+    if (t == 0)
+        init(&ready, 1);
+    __syncthreads();
+    if (t == 0) {
+        int all = 0;
+        for (int i = 0; i < n; i++)
+            all += x[i];
+        sum = all;
+        (void)ready.arrive();
+    }
+    ready.wait_parity(0);
+    y[t] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("n", [100, 5000])  # 5000 loads do not fit in the log of thread 0
+def test_a_lane_that_works_for_long_is_waited_for(n, schedule, seed, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "5")
+    y = np.zeros(32, np.int32)
+    report = smemkit.check(compiled(LONG_WORK)[1, 32], np.ones(n, np.int32), y, n, schedule=schedule, seed=seed)
+    assert report.ok, report
+
+
+ENDLESS = """
+#include <cuda/barrier>
+__global__ void k(int *y)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> object;
+    const int t = threadIdx.x;
+    if (t == 0)
+        init(&object, 64);
+    __syncthreads();
+    if (t == 3)
+        while (!object.try_wait_parity(0))
+            ;
+    if (t == 5)
+        object.wait_parity(0);
+}
+__global__ void poisoned(int *y)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> object;
+    const int t = threadIdx.x;
+    if (t == 0)
+        init(&object, 64);
+    __syncthreads();
+    if (t == 5) {
+        y[t] = y[1000000]; // FIRST
+        object.arrive_and_wait();
+    }
+    __syncthreads();
+    if (t == 9)
+        y[2000000] = 3; // SECOND
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
+def test_two_lanes_that_wait_for_ever_are_found_at_once(schedule, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "5")
+    (fault,) = check_kernel(compiled(ENDLESS)["k"], schedule, 0).faults
+    assert "endless wait" in fault.message
+
+
+@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
+def test_a_lane_that_waits_after_a_fault_does_not_hide_another(schedule, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "5")
+    faults = check_kernel(compiled(ENDLESS)["poisoned"], schedule, 0).faults
+    lines = {fault.line for fault in faults if fault.kind == "out_of_bounds"}
+    assert lines == {line(ENDLESS, "// FIRST"), line(ENDLESS, "// SECOND")}
+
+
+FAILED_WAIT = """
+#include <cuda/ptx>
+__global__ void k(const float *x, float *y)
+{
+    __shared__ float s[64];
+    __shared__ uint64_t b;
+    const int t = threadIdx.x;
+    if (t == 0)
+        cuda::ptx::mbarrier_init(&b, 64);
+    __syncthreads();
+    if (t != 63) {
+        s[t] = x[t]; // WRITE
+        cuda::ptx::mbarrier_arrive(&b);
+    } else {
+        for (int i = 0; i < TRIES; i++)
+            (void)cuda::ptx::mbarrier_try_wait_parity(&b, 0);
+        __threadfence_block();
+        y[0] = s[0]; // READ
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_failed_wait_orders_nothing(tries):
+    text = FAILED_WAIT.replace("TRIES", str(tries))
+    report = smemkit.check(compiled(text)[1, 64], np.ones(64, np.float32), np.zeros(1, np.float32))
+    assert {(fault.kind, fault.line, fault.other_line) for fault in report.faults} == {
+        ("race", line(text, "// READ"), line(text, "// WRITE"))
+    }

@@ -1033,6 +1033,20 @@ MUTANTS = [
         "tests/checker/test_mbarriers.py -k began_anew",
     ),
     Mutant(
+        "a-wait-that-goes-on-fills-no-log",
+        "csrc/checker/access.c",
+        "    *t->control++ = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_BLOCK);\n",
+        "",
+        "tests/checker/test_mbarriers.py -k 'works_for_long or wait_for_ever or after_a_fault'",
+    ),
+    Mutant(
+        "a-failed-wait-and-a-fence-acquire",
+        "csrc/checker/clocks.c",
+        "if (object->count && !(order & 16)) {",
+        "if (object->count) {",
+        "tests/checker/test_mbarriers.py -k failed_wait",
+    ),
+    Mutant(
         "a-lane-that-has-run-counts-as-waiting",
         "csrc/executor/schedule.h",
         "    w->repetition.hashed[thread] = false;\n",

@@ -1,5 +1,7 @@
 """tests/tools/oldest_gpus.py, with a compiler that refuses what the kernel's text says."""
 
+from pathlib import Path
+
 import oldest_gpus
 import pytest
 
@@ -23,7 +25,12 @@ def folder(tmp_path, monkeypatch):
     nvcc = tmp_path / "nvcc"
     nvcc.write_text(NVCC)
     nvcc.chmod(0o755)
-    monkeypatch.setattr(oldest_gpus.build, "nvcc_candidates", lambda: [nvcc])
+    kits = [
+        oldest_gpus.build.Toolkit(Path("/old/nvcc"), (12, 4), []),
+        oldest_gpus.build.Toolkit(nvcc, (13, 0), []),
+    ]
+    monkeypatch.setattr(oldest_gpus.build, "nvcc_candidates", lambda: kits)
+    monkeypatch.setattr(oldest_gpus.build, "ask_nvcc", lambda kit: kit)
     (tmp_path / "kernels/matmul/ladder").mkdir(parents=True)
     (tmp_path / "kernels/kernels.def").write_text(TABLE)
     for name in "20_tiled.cu", "70_pipelined.cu", "90_wgmma.cu", "00_sequential.c":

@@ -90,8 +90,9 @@ SMEMKIT_INLINE To bit_copy(const From &from)
     return to;
 }
 
-/* The checker's encoding. ACQUIRE_OF_BLOCK: acquires what threads of the own block have released */
-enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES, ACQUIRE_OF_BLOCK = 8 };
+/* The checker's encoding. ACQUIRE_OF_BLOCK: acquires what threads of the own block have released. FAILED_WAIT: not
+ * even a later fence acquires anything from it */
+enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES, ACQUIRE_OF_BLOCK = 8, FAILED_WAIT = 16 };
 
 /* *address = update(*address), atomically */
 template <class T, class Update>

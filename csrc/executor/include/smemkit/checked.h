@@ -85,6 +85,16 @@ SMEMKIT_INLINE void after_atomic(const volatile void *address, unsigned bytes, b
 #endif
 }
 
+/* In place of an atomic access that the thread has already made since it last synchronised. */
+SMEMKIT_INLINE void try_again(const void *pc)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_try_again(pc);
+#else
+    (void)pc;
+#endif
+}
+
 /* scope: 1 block, 2 device, 3 system */
 SMEMKIT_INLINE void fence(int scope)
 {

@@ -94,9 +94,11 @@ SMEMKIT_INLINE bool mbarrier_is_complete(void *at, uint64_t state, bool parity, 
                                          int line, order acquires = ACQUIRE)
 {
     const int complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
-    if (complete >= 0) { /* a thread that waits would otherwise be checked at each try */
+    if (complete >= 0) {
         before_atomic(at, 8, pc);
-        after_atomic(at, 8, false, complete ? acquires : RELAXED);
+        after_atomic(at, 8, false, complete ? acquires : FAILED_WAIT);
+    } else {
+        try_again(pc);
     }
     smemkit_tick(0);
     return complete > 0;
