@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--recorded",
         action="store_true",
-        help="print kernels/recorded.def from the reference files, without measuring",
+        help="print kernels/recorded.def from the reference files and --data, without measuring",
     )
     fit.add_arguments(parser)
     parser.set_defaults(command=main, parser=parser)
@@ -57,6 +57,9 @@ def main(arguments: Namespace) -> int:
     """Runs ``smemkit bench``; the exit status is 1 if anything failed."""
     for name in set(arguments.suite) - set(SUITES):
         arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
+    if arguments.recorded:
+        print(recorded_table([*sorted(REFERENCE.glob("*.json")), *(arguments.data or [])]), end="")
+        return 0
     if arguments.fit or arguments.data:
         if arguments.suite not in ([], ["planner"]) or not arguments.fit:
             arguments.parser.error("--fit, --data: expected `bench planner --fit [--data FILE …]`")
@@ -64,9 +67,6 @@ def main(arguments: Namespace) -> int:
     if arguments.readme:
         whole = json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))
         print(results(whole, *all_reports()), end="")
-        return 0
-    if arguments.recorded:
-        print(recorded_table(REFERENCE), end="")
         return 0
     console = Console(stderr=True)
     device = Device(arguments.device)

@@ -814,8 +814,10 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float16", None, 1024, "wgmma_small", "mma"),
         ("float64", None, 4096, "dmma_large", "mma"),
         ("float64", None, 1024, "dmma_small", "mma"),
-        *((dtype, None, 4096, "wgmma_digits", "simt") for dtype in ("int8", "int32", "uint64")),
-        *((dtype, None, 1024, "wgmma_digits_small", "simt") for dtype in ("uint8", "int32", "int64")),
+        ("int8", None, 4096, "wgmma_digits", "imma"),
+        *((dtype, None, 4096, "wgmma_digits", "simt") for dtype in ("int32", "uint64")),
+        ("uint8", None, 1024, "wgmma_digits_small", "imma"),
+        *((dtype, None, 1024, "wgmma_digits_small", "simt") for dtype in ("int32", "int64")),
     ],
 )
 def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision, n, hopper, others):

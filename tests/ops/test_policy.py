@@ -166,18 +166,21 @@ def test_grade_of_random_products():
     timed = [problem for problem in problems if problem.choice(attributes) in problem.times]
     assert len(timed) > len(problems) - 40  # pipelined_batch became faster after most of them
     result = fit.grade(timed, attributes)
-    assert result.good > 0.87 * result.problems
-    assert result.worst < 4
+    assert result.good > 0.91 * result.problems
+    assert result.worst < 3
     constant = fit.grade(timed, attributes, [1000] * len(fit.thresholds("matmul")))
     assert constant.good < 0.5 * result.problems  # it is the table that makes them good
 
 
+DISTURBED = "32 x 16 x 28, int8"  # tiled: 21 us once, where problems of its size take 2.2
+
+
 @pytest.mark.parametrize(
-    ("op", "share", "worst"), [("transpose", 0.95, 2), ("reduce", 0.95, 2), ("matmul", 0.88, 3)]
+    ("op", "share", "worst"), [("transpose", 0.95, 2), ("reduce", 0.95, 2), ("matmul", 0.91, 3)]
 )
 def test_grade_of_random_problems(op, share, worst):
     rows, attributes = fit.load(PROBLEMS)
-    problems = [problem for problem in fit.read_rows(rows) if problem.op == op]
+    problems = [problem for problem in fit.read_rows(rows) if problem.op == op and problem.case != DISTURBED]
     assert len(problems) > 500
     result = fit.grade(problems, attributes)
     assert result.good > share * result.problems and result.worst < worst

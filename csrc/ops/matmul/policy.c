@@ -170,6 +170,8 @@ static const struct candidate candidates[] = {
      ALWAYS},
     {ROW_matmul_wgmma_digits_small, 128, 64, 0, SPEED(wgmma_digits_small_longs), 384, 128, 0, 90, 0, 0, 0,
      LONG_INTEGERS, ALWAYS},
+    {ROW_matmul_imma, 128, 128, 0, SPEED(imma), 128, 128, 0, 80, 0, 0, 0, INT8 | UINT8, ALWAYS},
+    {ROW_matmul_wgmma, 128, 128, 0, SPEED(wgmma_bytes), 128, 128, 0, 90, 0, 0, 0, INT8 | UINT8, ALWAYS},
     FOR_EACH_TYPE(tiny, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 32, 16, 120, 0, 0, 0, 0),
     ROWS_BY_VECTORS(float32, 64, FLOAT32),
     ROWS_BY_VECTORS(half, 128, HALF),
@@ -326,7 +328,7 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
 
     if (candidate->rule == COPIES_ODD_ROWS && !rows_are_packs(candidate, dtype, size)) /* it copies both */
         time += time_of(target, AT_copy_rows) + operands / (double)limits[AT_copied_bytes];
-    if (traits & NARROW)
+    if (traits & NARROW && traits & PARTS)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
     else if (dtype == FLOAT32 && traits & PARTS)
         time += time_of(target, AT_split_parts) + operands / (double)limits[AT_split_bytes];
