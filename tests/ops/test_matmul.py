@@ -639,6 +639,7 @@ def test_shares_are_equal_and_save_time(shape, grids):
 
 
 @pytest.mark.parametrize("shape", STREAM_K)
+@pytest.mark.covering(most=4)
 def test_shares_of_tiles_add_up(shape, device):
     batch, m, k, n = shape
     a, b = integers((batch, m, k), "float32"), integers((batch, k, n), "float32", seed=1)

@@ -188,6 +188,7 @@ MISSING = {  # name → style, changes, the fence that is missing
 
 
 @pytest.mark.parametrize("case", MISSING)
+@pytest.mark.covering(most=4)
 def test_a_missing_fence_is_found(case):
     style, changes, fence = MISSING[case]
     report = checked(style, **changes)
@@ -275,6 +276,7 @@ WRONG = {  # name → statement, what the message says
 
 
 @pytest.mark.parametrize("case", WRONG)
+@pytest.mark.covering(most=4)
 def test_a_map_that_breaks_a_rule_is_refused(case):
     statement, message = WRONG[case]
     args, _ = arguments("cpu")
