@@ -1023,7 +1023,7 @@ MUTANTS = [
         "csrc/checker/clocks.c",
         "(!slot->unordered || slot->unordered == t->acquired)",
         "true",
-        "tests/checker/test_mbarriers.py",
+        "tests/user_kernel/test_wgmma.py -k pipeline",
     ),
     Mutant(
         "a-wait-that-goes-on-is-never-checked-again",
