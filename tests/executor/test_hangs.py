@@ -199,6 +199,14 @@ def test_finite_wait_is_not_reported(name):
         launch(np.zeros(256, np.int32))
 
 
+def test_a_counter_that_only_one_lane_has_is_progress():
+    """The other lanes repeat themselves; half a second is longer than an endless wait takes to be found."""
+    with smemkit.Device("cpu"):
+        wait("int n = 0; while (!__any_sync(~0u, threadIdx.x == 7 && ++n > 700000));")[1, 32](
+            np.zeros(1, np.int32)
+        )
+
+
 IN_THE_C_LIBRARY = """
 extern "C" __device__ int pthread_mutex_lock(void *mutex);
 extern "C" __device__ int pthread_mutex_timedlock(void *mutex, const void *until);
