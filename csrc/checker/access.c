@@ -246,7 +246,7 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
 
     if (!t)
         return NULL;
-    item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    item = item_of(t, code, ITEM_ACCESS);
     if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) { /* a thread's locals */
         if (t->locals_used)
             smemkit_trace_local(t, address, bytes, kind == ACCESS_READ_ONLY ? ACCESS_LOAD : kind, item);
@@ -258,9 +258,7 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
     if (t->yield)
         smemkit_trace_yield(t);
     *t->address++ = tag_address(address, space, bytes, kind);
-    *t->control++ = item;
-    if (t->control == t->control_end)
-        smemkit_trace_full(t);
+    log_item(t, item);
     return t;
 }
 
@@ -282,7 +280,7 @@ static void count_copy(struct tracer *t, uint32_t item, unsigned before, uintptr
 uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes,
                      enum smemkit_copy_path path, const void *code)
 {
-    const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    const uint32_t item = item_of(t, code, ITEM_ACCESS);
     const uint64_t space = smemkit_trace_slow_access(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
     uint32_t position;
 
@@ -321,7 +319,7 @@ void smemkit_checked_atomic_done(const volatile void *memory, unsigned bytes, in
     if (t && t->in_atomic) {
         if (order & 4)
             trace_compare(t, t->worker->current, (uintptr_t)memory);
-        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & (3 | 8 | 16));
+        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & ~4);
     }
 }
 
@@ -333,9 +331,7 @@ void smemkit_checked_try_again(const void *code)
         return;
     if (t->yield)
         smemkit_trace_yield(t);
-    *t->control++ = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_BLOCK);
-    if (t->control == t->control_end) /* a thread with a full log lets the others of its warp run */
-        smemkit_trace_full(t);
+    log_item(t, item_of(t, code, ITEM_BLOCK)); /* once the log is full, other threads of the warp run */
     trace_check_log(t, t->worker->current);
 }
 

@@ -110,7 +110,7 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
     struct end write = read;
 
     write.global = !loads;
-    read.now.item = write.now.item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    read.now.item = write.now.item = item_of(t, code, ITEM_ACCESS);
     read.now.kind = ACCESS_LOAD;
     write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
     bulk_each_piece(bulk, access_piece, &read);

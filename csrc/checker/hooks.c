@@ -22,31 +22,19 @@ INLINE struct tracer *own_tracer(void)
     return ((const struct stack_region *)(here & ~(STACK_REGION - 1)))->tracer;
 }
 
-INLINE uint32_t item_of(const struct tracer *t, const void *code, unsigned kind)
-{
-    return (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | kind);
-}
-
-INLINE void note(struct tracer *t, uint32_t item)
-{
-    *t->control++ = item;
-    if (t->control == t->control_end)
-        smemkit_trace_full(t);
-}
-
 INLINE void visit(const void *code, unsigned kind)
 {
     struct tracer *t = own_tracer();
 
     if (t)
-        note(t, item_of(t, code, kind));
+        log_item(t, item_of(t, code, kind));
 }
 
 INLINE void log_access(struct tracer *t, uintptr_t address, uint64_t space, unsigned bytes, enum access_kind kind,
                        const void *code)
 {
     *t->address++ = tag_address(address, space, bytes, kind);
-    note(t, item_of(t, code, ITEM_ACCESS));
+    log_item(t, item_of(t, code, ITEM_ACCESS));
 }
 
 /* Slow path: an access outside the recently used arrays, a misaligned access, or one before which other threads

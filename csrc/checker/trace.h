@@ -278,7 +278,7 @@ struct tracer {
     bool known_used, fences_used, seen_used, in_atomic;
     uint32_t published;           /* all threads' accesses before this epoch were fenced before the last barrier */
     struct ordered_pair *ordered; /* whether some pairs are ordered, by hash */
-    uint64_t acquired;            /* how often the block's threads have acquired something, plus one */
+    uint64_t acquired;            /* grows whenever a thread acquires something; never 0 */
     struct clock_list seen;       /* what the whole block is ordered after since its last barrier */
 
     uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it continues with poison */
@@ -382,6 +382,19 @@ static const uint64_t SPACE_UNKNOWN = UINT64_MAX;
 #pragma GCC visibility push(default)
 /* Called when the log of the running thread is full. */
 void smemkit_trace_full(struct tracer *);
+
+/* A control item at an address of the kernel's code */
+static inline uint32_t item_of(const struct tracer *t, const void *code, unsigned what)
+{
+    return (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | what);
+}
+
+static inline void log_item(struct tracer *t, uint32_t item)
+{
+    *t->control++ = item;
+    if (t->control == t->control_end)
+        smemkit_trace_full(t);
+}
 /* Whether an access is inside an array, for those that do not end the running thread if it is not. */
 bool trace_is_in_bounds(struct tracer *, uintptr_t address, unsigned bytes);
 /* Called for an access outside the recent spans. Returns the shifted space, or SPACE_UNKNOWN if the access is not

@@ -89,8 +89,7 @@ static struct local_write *word_of(const struct tracer *t, unsigned thread, uint
 
 static struct code_location location_of(const struct tracer *t, const struct wgmma *item)
 {
-    return (struct code_location){
-        .item = (uint32_t)(((uintptr_t)item->form.code - t->base) << ITEM_BITS | ITEM_ACCESS)};
+    return (struct code_location){.item = item_of(t, item->form.code, ITEM_ACCESS)};
 }
 
 static void report_register(struct tracer *t, struct code_location here, struct code_location other,

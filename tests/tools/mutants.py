@@ -1035,7 +1035,7 @@ MUTANTS = [
     Mutant(
         "a-wait-that-goes-on-fills-no-log",
         "csrc/checker/access.c",
-        "    *t->control++ = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_BLOCK);\n",
+        "    log_item(t, item_of(t, code, ITEM_BLOCK));",
         "",
         "tests/checker/test_mbarriers.py -k 'works_for_long or wait_for_ever or after_a_fault'",
     ),
