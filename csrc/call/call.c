@@ -131,6 +131,11 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
             return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
         call_execute(call, launch, context);
+        while (call->failure.kind == FAILURE_MEMORY && call_is_partitioned(call) && call->take_less_memory &&
+               call->take_less_memory(call, context)) {
+            call->failure = (struct failure){0};
+            call_execute(call, launch, context);
+        }
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }

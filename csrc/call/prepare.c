@@ -229,7 +229,7 @@ static bool writes_directly_to_out(const struct part *part)
            (!call->overlapping || call->in_place);
 }
 
-bool allocate_result_and_scratch(struct part *part, struct buffers *buffers)
+bool allocate_result(struct part *part, struct buffers *buffers)
 {
     const struct call *call = part->call;
 
@@ -240,8 +240,6 @@ bool allocate_result_and_scratch(struct part *part, struct buffers *buffers)
     else
         part->buffers.out = allocate_temporary(
             buffers, saturated_bytes(layout_size(&part->out_view), call->result), &part->failure);
-    if (part->failure.kind == FAILURE_NONE && call->scratch_bytes)
-        part->buffers.scratch = allocate_temporary(buffers, call->scratch_bytes, &part->failure);
     return part->failure.kind == FAILURE_NONE;
 }
 

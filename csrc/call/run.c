@@ -26,6 +26,9 @@ struct execution {
     struct buffers invariants;   /* memory that later parts need as well: operands that all parts of the inner loop
                                     read, and a result that the parts accumulate */
     struct layout invariant_views[MAX_INPUTS]; /* of those operands, as the kernel reads them */
+    struct buffers kept; /* memory that parts use one after the other: staging buffers and scratch */
+    void *scratch[2];    /* of the parts on each stream, which run in order: allocating it for each part would
+                            take longer than its kernel where it is large; NULL: none yet */
 };
 
 /* Starts the uploads of a part; the first part uploads the invariants. */
@@ -70,6 +73,19 @@ static bool convert_operands(struct execution *execution, struct part *part, boo
     return ok;
 }
 
+/* Scratch memory for the parts on each stream. */
+static bool allocate_scratch(struct execution *execution, struct part *part)
+{
+    const struct call *call = part->call;
+    const int streams = execution->second_stream != call->stream && is_partitioned(&call->partitions[1]) ? 2 : 1;
+
+    for (int i = 0; i < streams && call->scratch_bytes; i++)
+        if (!execution->scratch[i] &&
+            !(execution->scratch[i] = allocate_temporary(&execution->kept, call->scratch_bytes, &part->failure)))
+            return false;
+    return true;
+}
+
 static bool compute_part(struct execution *execution, struct part *part, bool first)
 {
     const bool accumulates = accumulates_parts(part->call);
@@ -78,16 +94,15 @@ static bool compute_part(struct execution *execution, struct part *part, bool fi
               convert_operands(execution, part, first);
 
     if (first) /* the second stream needs everything enqueued so far */
-        ok = ok && part->device->type->stream_wait_stream(part->device, execution->second_stream, part->stream,
-                                                          &part->failure);
-    if (first || !accumulates) {
-        ok = ok && allocate_result_and_scratch(part, accumulates ? invariants : buffers);
-        invariants->out = buffers->out;
-        invariants->scratch = buffers->scratch;
-    } else {
+        ok = ok && allocate_scratch(execution, part) &&
+             part->device->type->stream_wait_stream(part->device, execution->second_stream, part->stream,
+                                                    &part->failure);
+    if (first || !accumulates)
+        ok = ok && allocate_result(part, accumulates ? invariants : buffers);
+    else
         buffers->out = invariants->out;
-        buffers->scratch = invariants->scratch;
-    }
+    invariants->out = buffers->out;
+    buffers->scratch = execution->scratch[part->stream != part->call->stream];
     part->ran = part->transfers.download_started = false;
     ok = ok && (!execution->launch || execution->launch(part, execution->context));
     update_out_written(part, buffers->out);
@@ -145,9 +160,8 @@ struct slot {
 struct pipeline {
     struct execution *execution;
     struct slot slots[PIPELINE_DEPTH];
-    int next;               /* the slot of the oldest part */
-    struct buffers staging; /* the slots' staging buffers */
-    device_event computed;  /* the end of the last part that was timed */
+    int next;              /* the slot of the oldest part */
+    device_event computed; /* the end of the last part that was timed */
 };
 
 /* Allocates staging buffers for a slot's parts; its first part is the largest. */
@@ -168,7 +182,8 @@ static bool allocate_staging_buffers(struct pipeline *pipeline, struct slot *slo
         (void)layout_segments(&part->in_view[i], dtype_bytes(in->dtype), part->in[i], true, &segments,
                               &device_layout, &first);
         staging_buffer->bytes = segments_bytes(&segments);
-        staging_buffer->memory = allocate_temporary(&pipeline->staging, staging_buffer->bytes, &call->failure);
+        staging_buffer->memory =
+            allocate_temporary(&pipeline->execution->kept, staging_buffer->bytes, &call->failure);
         if (!staging_buffer->memory)
             return false;
     }
@@ -318,7 +333,6 @@ static void run_pipeline(struct pipeline *pipeline)
     }
     execution->device->type->destroy_event(execution->device, pipeline->computed);
     (void)join_streams(execution);
-    release_temporaries(&pipeline->staging);
 }
 
 static void run_partitioned(struct execution *execution)
@@ -332,8 +346,6 @@ static void run_partitioned(struct execution *execution)
         return;
     }
     pipeline->execution = execution;
-    pipeline->staging.device = execution->device;
-    pipeline->staging.stream = call->stream;
     if (call->independent_parts && type->second_stream) {
         device_stream second_stream = type->second_stream(execution->device);
 
@@ -376,14 +388,15 @@ void call_execute(struct call *call, call_launcher launch, void *context)
     struct execution execution = {.call = call, .launch = launch, .context = context};
     struct failure ignored = {0};
 
-    execution.device = execution.invariants.device = call_target(call);
-    execution.second_stream = execution.invariants.stream = call->stream;
+    execution.device = execution.invariants.device = execution.kept.device = call_target(call);
+    execution.second_stream = execution.invariants.stream = execution.kept.stream = call->stream;
     if (order_with_owning_streams(call, true)) {
         if (call_is_partitioned(call))
             run_partitioned(&execution);
         else
             run_unpartitioned(&execution);
         release_temporaries(&execution.invariants);
+        release_temporaries(&execution.kept);
         order_owning_streams_after_call(call);
     }
     if (execution.prefault)

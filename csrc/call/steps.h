@@ -54,7 +54,7 @@ bool wait_for_uploads(struct part *part);
 /* Converts an operand, from its layout on the device, to the layout and dtype that the kernel wants. */
 bool convert_to_kernel_layout(struct part *part, struct buffers *buffers, int i);
 
-bool allocate_result_and_scratch(struct part *part, struct buffers *buffers);
+bool allocate_result(struct part *part, struct buffers *buffers);
 
 /* To be called after the launch of a kernel that writes to `memory`, whether or not it succeeded. */
 void update_out_written(struct part *part, const void *memory);

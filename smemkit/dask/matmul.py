@@ -10,7 +10,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from smemkit import ops
+from smemkit import _core, ops
 from smemkit._core import Array
 from smemkit.dask.chunks import (
     check_operand,
@@ -149,12 +149,12 @@ def _product(
 _products: dict[str, threading.Lock] = {}
 
 
-def _turn(x: Any) -> contextlib.AbstractContextManager:
-    """Held while a product of `x` runs, if `x` is an Array on a GPU: two at once evict each other's tiles from L2,
-    and are slower than one after the other (3.4 s instead of 2.8 for 65,536² on an H100)."""
-    if isinstance(x, Array) and x.device != "cpu":
-        return _products.setdefault(x.device, threading.Lock())
-    return contextlib.nullcontext()
+def _turn(x: Any, device: str | None) -> contextlib.AbstractContextManager:
+    """Held while a product of `x` runs on a GPU: two at once evict each other's tiles from L2, and are slower than
+    one after the other (3.4 s instead of 2.8 for 65,536² on an H100). Products of NumPy's arrays would also take
+    the memory that the other counts on."""
+    device = x.device if isinstance(x, Array) else device or _core.default_device()
+    return contextlib.nullcontext() if device == "cpu" else _products.setdefault(device, threading.Lock())
 
 
 @task
@@ -162,7 +162,7 @@ def _partial_product(a: Any, b: Any, *, options: dict[str, Any]) -> Any:
     """The product of two chunks, with an axis of length 1 for those along k."""
     a = operand(a)
     b = on_device_of(a, operand(b))
-    with _turn(a):
+    with _turn(a, options["device"]):
         return ops.matmul(a, b, **options)[..., None]
 
 

@@ -272,6 +272,10 @@ for _ in range(4):
     threading.Thread(target=work, daemon=True).start()
 time.sleep(1)
 """,
+    "daemon threads begin to copy": """
+for _ in range(4):
+    threading.Thread(target=smemkit.transpose, args=(large,), kwargs={"device": device}, daemon=True).start()
+""",
     "a daemon thread queues work": """
 def work():
     x = smemkit.asarray(large, device=device)

@@ -647,6 +647,23 @@ def failing_allocation(n):
     _core.fail_allocation(0)
 
 
+def test_a_product_takes_fewer_columns_after_a_failed_allocation(device):
+    x, y = random((70, 40), "float32", 0), random((40, 1100), "float32", 1)
+    with parts_of(4000):
+        expected = smemkit.matmul(x, y, device=device)
+        gc.collect()
+        before = _core.allocations()
+        for n in itertools.count(1):
+            with failing_allocation(n):
+                product = smemkit.matmul(x, y, device=device)
+                failed = _core.fail_allocation(0) == 0
+            assert _core.allocations() == before
+            assert_array_equal(product, expected)
+            if not failed:
+                break
+    assert n > 4
+
+
 def fail_each_allocation(device, call, make_out, is_untouched):
     """Makes the first allocation of a call in parts fail, then the second, … until the call succeeds. Yields
     whether the message says that `out` has been written."""

@@ -6,8 +6,11 @@
  * context marks the device as lost, and from then on `gpu_make_current` refuses it with the message of that first
  * error.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "executor/executor.h"
 #include "device/launches.h"
@@ -158,6 +161,35 @@ static void after_fork(void)
     atomic_store(&forked, true);
 }
 
+/* A daemon thread may still be in a call, without the GIL, while the process exits and the CUDA libraries are
+ * destroyed: it must be neither inside CUDA then, nor enter it. */
+static atomic_int threads_inside; /* between gpu_make_current and gpu_restore_context */
+static atomic_bool exiting;
+static pthread_t exiting_thread; /* set before `exiting` */
+
+static void enter_cuda(void)
+{
+    atomic_fetch_add(&threads_inside, 1);
+    if (atomic_load(&exiting) && !pthread_equal(exiting_thread, pthread_self())) {
+        atomic_fetch_sub(&threads_inside, 1);
+        for (;;)
+            (void)pause();
+    }
+}
+
+/* Called by exit() before the destructors of the CUDA libraries. Waits for the threads inside, but not for long
+ * work. */
+static void at_exit(void)
+{
+    enum { MILLISECONDS = 2000 };
+    const struct timespec millisecond = {.tv_nsec = 1000000};
+
+    exiting_thread = pthread_self();
+    atomic_store(&exiting, true);
+    for (int i = 0; i < MILLISECONDS && atomic_load(&threads_inside) > 0; i++)
+        (void)nanosleep(&millisecond, NULL);
+}
+
 /* Finds the two driver calls that restore a context; the runtime's cudaSetDevice would create one. */
 static bool load_driver_entry_points(void)
 {
@@ -210,6 +242,7 @@ static void initialise(void)
 
     (void)pthread_atfork(NULL, NULL, after_fork);
     cudaError_t code = cudaGetDeviceCount(&count);
+    (void)atexit(at_exit); /* after the CUDA libraries have been loaded: it is called before they are destroyed */
     (void)cudaDriverGetVersion(&driver);
     if (code == cudaSuccess && count > 0 && !load_driver_entry_points())
         code = cudaErrorSymbolNotFound;
@@ -276,11 +309,14 @@ bool gpu_make_current(struct device *device, struct saved_context *saved, struct
         *failure = gpu->failure;
         return false;
     }
+    enter_cuda();
     (void)get_context(&saved->context);
     if (saved->context != NULL && saved->context == atomic_load(&gpu->context))
         return true;
-    if (!CHECK(cudaSetDevice(device->ordinal)))
+    if (!CHECK(cudaSetDevice(device->ordinal))) {
+        atomic_fetch_sub(&threads_inside, 1);
         return false;
+    }
     (void)get_context(&current);
     atomic_store(&gpu->context, current);
     /* a thread without a context may keep cuda:0, the default of every library */
@@ -292,6 +328,7 @@ void gpu_restore_context(const struct saved_context *saved)
 {
     if (saved->changed)
         (void)set_context(saved->context);
+    atomic_fetch_sub(&threads_inside, 1);
 }
 
 /* Also true for the default stream while another one is captured. False after any other error, such as that of a

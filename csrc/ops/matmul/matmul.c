@@ -233,6 +233,8 @@ static npy_intp without_single_part(npy_intp length, npy_intp step, npy_intp mul
     return step;
 }
 
+enum { COLUMNS = 256 }; /* of b, at least, in a part that does not have all of them */
+
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
  * Outer: columns of b, if they do not all fit on the device; or matrices of a batch, if they are large. The result
  * does not depend on the parts, because no part divides k. (That of a kernel with PIECES does: what its blocks
@@ -287,8 +289,8 @@ static void partition_matmul(struct call *call, int batches)
                 n,
                 choose_part_step(
                     available > pipeline_bytes ? (npy_intp)((available - pipeline_bytes) / column_bytes) : 0, 1,
-                    MANY_ROWS),
-                MANY_ROWS);
+                    COLUMNS),
+                COLUMNS);
     }
 }
 
@@ -409,6 +411,22 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
     return bytes;
 }
 
+/* The memory that was available when the call was divided may have been taken by another thread, or another
+ * process, or lie in pieces: takes half as many columns of b at once. The result is the same. */
+static bool take_less_memory(struct call *call, const void *context)
+{
+    const struct matmul_method *method = context;
+    struct partition *columns = &call->partitions[0];
+    const npy_intp step = columns->step < columns->length ? columns->step : columns->length;
+
+    if (columns->out != call->out_view.ndim - 1 || step <= COLUMNS) /* the matrices of a batch */
+        return false;
+    columns->step = without_single_part(columns->length, choose_part_step(step / 2, 1, COLUMNS), COLUMNS);
+    call->scratch_bytes =
+        scratch_bytes_of(call, call->in_view[0].shape[call->in_view[0].ndim - 1], method->k_per_slice, false);
+    return columns->step < step;
+}
+
 /* Whether a kernel with PARTS, which only a caller can have named, can count the sides: the TMA does so in 32
  * bits. */
 static bool check_sides(const struct kernel_row *row, struct matmul_size size)
@@ -472,6 +490,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
             call.accepts_context = &element;
         }
         partition_matmul(&call, batches.ndim);
+        call.take_less_memory = take_less_memory;
         call.scratch_bytes = scratch_bytes_of(&call, size.k, method.k_per_slice, true);
         call_cancel_slow_partition(&call);
         *scratch_bytes = call.scratch_bytes = scratch_bytes_of(&call, size.k, method.k_per_slice, false);
