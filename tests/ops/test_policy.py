@@ -22,6 +22,7 @@ from smemkit.measure import tuned
 
 REFERENCE = ROOT / "smemkit" / "reference" / "nvidia-h200.json"
 PRODUCTS = ROOT / "tests" / "ops" / "products-nvidia-h200.json"  # by the suite `planner`, in four runs
+RUN = ROOT / "tests" / "ops" / "run-nvidia-h200.json"  # all suites in one run, of commit 9779893; not fitted to
 PROBLEMS = ROOT / "tests" / "ops" / "planner-nvidia-h200.json"  # by the same suite, in one run
 HALF = fit.Attributes(90, 66, 30 << 20)  # half of an H200
 
@@ -184,6 +185,15 @@ def test_grade_of_random_problems(op, share, worst):
     assert len(problems) > 500
     result = fit.grade(problems, attributes)
     assert result.good > share * result.problems and result.worst < worst
+
+
+@pytest.mark.parametrize(("op", "share"), [("transpose", 1.0), ("reduce", 0.98)])
+def test_grade_of_problems_that_no_fit_has_seen(op, share):
+    rows, attributes = fit.load(RUN)
+    problems = [problem for problem in fit.read_rows(rows) if problem.op == op]
+    assert len(problems) == 100
+    result = fit.grade(problems, attributes)
+    assert result.good >= share * result.problems and result.worst < 2
 
 
 # ---- the fit ----------------------------------------------------------------------------------------------------

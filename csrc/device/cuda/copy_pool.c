@@ -50,11 +50,11 @@ void lock_pool(struct pool *pool)
 
 void spin_for_work(struct pool *pool)
 {
-    const bool may_spin = atomic_fetch_add(&pool->spinning, 1) < pool->may_spin;
+    const bool may_spin = atomic_fetch_add(&pool->spinning, 1) < MAX_SPINNING_THREADS;
 
-    for (const double start = host_seconds(); may_spin && !atomic_load(&pool->ready_jobs) &&
-                                              !atomic_load(&pool->closing) &&
-                                              host_seconds() < start + SPIN_SECONDS;)
+    for (const double start = host_seconds();
+         may_spin && !atomic_load(&pool->ready_jobs) && !atomic_load(&pool->closing) &&
+         host_seconds() < start + (atomic_load(&pool->untaken_jobs) ? LONG_SPIN_SECONDS : SPIN_SECONDS);)
         pause_briefly();
     atomic_fetch_sub(&pool->spinning, 1);
 }
@@ -73,7 +73,7 @@ int reserve_sleepers(struct pool *pool)
         if (!is_saturated(pool, job))
             *(job->prefault_only ? &faulting : &copying) += job->prefault_only ? MAX_PREFAULT_THREADS
                                                             : job->open        ? job->chunks - job->taken
-                                                                               : (size_t)pool->may_spin;
+                                                                               : 1;
     }
     count = faulting + (copying > spinning ? copying - spinning : 0);
     if (count > (size_t)pool->sleeping)
@@ -84,21 +84,7 @@ int reserve_sleepers(struct pool *pool)
 
 void wake_threads(struct pool *pool, int sleepers)
 {
-    enum { AT_ONCE = 2 };
-
-    if (sleepers > AT_ONCE)
-        atomic_fetch_add(&pool->to_wake, sleepers - AT_ONCE);
-    for (int i = 0; i < sleepers && i < AT_ONCE; i++)
-        (void)sem_post(&pool->work);
-}
-
-void wake_next_threads(struct pool *pool)
-{
-    int left = atomic_load(&pool->to_wake);
-
-    while (left > 0 && !atomic_compare_exchange_weak(&pool->to_wake, &left, left > 2 ? left - 2 : 0))
-        ;
-    for (int i = 0; i < left && i < 2; i++)
+    while (sleepers-- > 0)
         (void)sem_post(&pool->work);
 }
 
@@ -112,7 +98,7 @@ void wait_until_ready(struct pool *pool, struct job *job)
     pthread_mutex_unlock(&pool->lock);
     for (const double start = host_seconds(); code == cudaErrorNotReady && !atomic_load(&pool->closing);) {
         code = cudaEventQuery(job->ready);
-        if (code == cudaErrorNotReady && host_seconds() > start + SPIN_SECONDS)
+        if (code == cudaErrorNotReady && host_seconds() > start + LONG_SPIN_SECONDS)
             (void)nanosleep(&sleep_time, NULL);
     }
     (void)cudaGetLastError();
@@ -288,11 +274,9 @@ static int cores(void)
 static int start_threads(struct pool *pool)
 {
     const int most = MAX_THREADS[pool->direction], wanted = cores() < most ? cores() : most;
-    const int may_spin = cores() / CORES_PER_SPINNING_THREAD;
     struct pool_start start = {.pool = pool};
     sigset_t all, before;
 
-    pool->may_spin = may_spin < 1 ? 1 : may_spin < MAX_SPINNING_THREADS ? may_spin : MAX_SPINNING_THREADS;
     pthread_mutex_init(&start.lock, NULL);
     pthread_cond_init(&start.answered, NULL);
     sigfillset(&all);
@@ -370,8 +354,7 @@ void cuda_close_copy_pools(void)
         pool->closing = true;
         pthread_cond_broadcast(&pool->ring.space);
         pthread_mutex_unlock(&pool->lock);
-        for (int t = 0; t < pool->threads; t++)
-            (void)sem_post(&pool->work);
+        wake_threads(pool, pool->threads);
         for (int t = 0; t < pool->threads; t++)
             pthread_join(pool->ids[t], NULL);
     }

@@ -14,17 +14,15 @@ enum {
     RING_ALIGNMENT = 64 /* bytes; the alignment of pieces */
 };
 
-/* a thread that sleeps takes 50 us to be woken, as long as a copy of 2 MiB: programs often copy again at once */
-static const double SPIN_SECONDS = 1e-3;
+static const double SPIN_SECONDS = 1e-4;      /* about as long as sleeping and being woken takes */
+static const double LONG_SPIN_SECONDS = 1e-3; /* the same while a caller waits */
 
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const size_t MAX_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
 static const size_t RING_BYTES = (size_t)32 << 20;
 static const int MAX_THREADS[] = {[UP] = 10, [DOWN] = 16}; /* more do not increase host memory bandwidth */
 enum {
-    MAX_SPINNING_THREADS =
-        4, /* threads per pool that spin for more work, at most one for each CORES_PER_SPINNING */
-    CORES_PER_SPINNING_THREAD = 4,
+    MAX_SPINNING_THREADS = 4, /* threads per pool that spin for more work, on cores that others may need */
     MAX_PREFAULT_THREADS = 2, /* threads that fault in memory: more would take bandwidth from the copies */
 };
 
@@ -80,14 +78,14 @@ struct ring {
 struct pool {
     enum direction direction;
     int ordinal;
-    int threads, may_spin; /* how many; how many of them may spin */
+    int threads;
     pthread_t ids[16];
     pthread_mutex_t lock;
     sem_t work;               /* idle threads sleep on it */
-    int sleeping;             /* threads that sleep and have not been woken, nor are to be */
-    atomic_int to_wake;       /* threads that those woken wake */
-    atomic_int ready_jobs;    /* copies with chunks that a thread can take now */
-    struct job *first, *last; /* the queue: copies, and memory to be faulted in */
+    int sleeping;             /* threads that sleep and have not been woken */
+    atomic_int untaken_jobs;  /* copies with chunks that no thread has taken */
+    atomic_int ready_jobs;    /* of these, those that a thread can work on now */
+    struct job *first, *last; /* the queue: these copies, and memory to be faulted in */
     atomic_int spinning;      /* threads that spin for work */
     int faulting;             /* threads that fault in memory */
     atomic_bool closing;
@@ -107,8 +105,6 @@ void copy_from_staging(const struct job *job, char *slot, size_t begin, size_t e
  * the pool is closing. */
 struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struct piece **piece);
 void complete_chunk(struct pool *pool, struct job *job, cudaError_t code, const char *call);
-/* The caller of an upload takes chunks, too, until all are taken: its threads may not be awake yet. */
-void help_upload(struct pool *pool, struct job *job);
 void upload_ring_chunk(struct pool *pool, struct piece *piece);
 
 /* ---- copy_pool.c ---- */
@@ -127,11 +123,7 @@ void spin_for_work(struct pool *pool);
 /* How many sleeping threads should be woken, in addition to spinning ones; they are then counted as awake. The
  * caller wakes them after releasing the lock, because that takes time. With the lock held. */
 int reserve_sleepers(struct pool *pool);
-/* Wakes the first of so many threads, which wake the others: waking one takes a caller longer than a small copy.
- */
 void wake_threads(struct pool *pool, int sleepers);
-/* Called by a thread that has been woken. */
-void wake_next_threads(struct pool *pool);
 
 /* Waits, first spinning and then sleeping, until the device memory of a download has been written; the other
  * threads do other work meanwhile. Called with the lock held, which it releases while waiting. */

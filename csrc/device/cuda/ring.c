@@ -76,14 +76,13 @@ struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struct piece
         pthread_mutex_unlock(&pool->lock);
         while (sem_wait(&pool->work) != 0) {
         }
-        wake_next_threads(pool);
-        spin_for_work(pool);
         lock_pool(pool);
     }
     if (job) {
         *index = job->taken++;
         pool->faulting += job->prefault_only;
         if (job->taken == job->chunks) {
+            atomic_fetch_sub(&pool->untaken_jobs, !job->prefault_only);
             atomic_fetch_sub(&pool->ready_jobs, !job->prefault_only);
             *(before ? &before->next : &pool->first) = job->next;
             if (pool->last == job)
@@ -171,19 +170,4 @@ void upload_ring_chunk(struct pool *pool, struct piece *piece)
         ring->submitting = false;
     }
     pthread_mutex_unlock(&pool->lock);
-}
-
-void help_upload(struct pool *pool, struct job *job)
-{
-    for (;;) {
-        struct piece *piece = NULL;
-        size_t index = 0;
-
-        lock_pool(pool);
-        const bool all_taken = job->taken == job->chunks;
-        pthread_mutex_unlock(&pool->lock);
-        if (all_taken || !take_chunk(pool, false, &index, &piece))
-            return;
-        upload_ring_chunk(pool, piece);
-    }
 }

@@ -77,6 +77,7 @@ static void enqueue_job(struct pool *pool, struct job *job)
     else
         pool->first = job;
     pool->last = job;
+    atomic_fetch_add(&pool->untaken_jobs, !job->prefault_only);
     atomic_fetch_add(&pool->ready_jobs, !job->prefault_only);
     const int sleepers = reserve_sleepers(pool);
     pthread_mutex_unlock(&pool->lock);
@@ -86,7 +87,7 @@ static void enqueue_job(struct pool *pool, struct job *job)
 /* Waits until all chunks are done. False with the failure of the first failed one. */
 static bool wait_for_job(struct device *device, struct pool *pool, struct job *job, struct failure *failure)
 {
-    for (const double end = host_seconds() + SPIN_SECONDS;
+    for (const double end = host_seconds() + LONG_SPIN_SECONDS;
          atomic_load(&job->chunks_left) > 0 && host_seconds() < end;)
         pause_briefly();
     lock_pool(pool);
@@ -195,12 +196,6 @@ bool cuda_upload_end(struct device *device, struct transfer *transfer, device_st
     const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     struct job *job = &transfer->job;
     struct saved_context saved;
-    struct failure ignored = {0};
-
-    if (gpu_make_current(device, &saved, &ignored)) {
-        help_upload(transfer->pool, job);
-        gpu_restore_context(&saved);
-    }
     bool ok = wait_for_job(device, transfer->pool, job, failure);
     const bool entered = gpu_make_current(device, &saved, failure);
 
