@@ -30,6 +30,7 @@ from smemkit.lab.running import (
     seconds_of,
 )
 from smemkit.ladder import product_work
+from smemkit.measure.ceilings import ceilings
 from smemkit.measure.formats import format_number, format_seconds
 from smemkit.measure.prediction import predict
 from smemkit.table.kernel_table import KernelInfo, ladder_of, source
@@ -535,9 +536,9 @@ def matmul(device: str | None = None) -> Experiment:
         (f"{BOEHM}: ten kernels",),
         (
             "bytes moved, wavefronts: of global and of shared memory, per 32 multiply-adds at n = 128. "
-            "FLOP/byte: per byte "
-            "of global memory. predicted: the most that an H200 reaches with these counts, n = 4096, and what "
-            "limits it.",
+            "FLOP/byte: per byte of global memory. predicted: what an H200 would reach if it made these "
+            "accesses as written, n = 4096, and what limits it; the compiler merges some, so that a kernel "
+            "may be faster. shared: shared memory and L1, which are one memory.",
         ),
         charts.matmul,
     )
@@ -567,6 +568,7 @@ def _matmul_row(on: Device, rung: KernelInfo) -> Row:
         "tflops": seconds and flops / seconds / 1e12,
         "recorded": row and row["value"],
         "fraction": row and row["ceiling_fraction"],
+        "share": seconds and flops / seconds / ceilings(on.name).fp32,
     }
 
 
@@ -582,14 +584,14 @@ def conclude_matmul(rows: Sequence[Row]) -> str:
         f"from {first['rung']} to {last['rung']} the operations per byte of global memory rise from "
         f"{first['intensity']:.3g} to {last['intensity']:.3g}"
     )
-    for key, how in (("tflops", "measured"), ("recorded", "recorded")):
+    for key, how, of_ceiling in (("tflops", "measured", "share"), ("recorded", "recorded", "fraction")):
         timed = [row for row in rows if row[key]]
         if len(timed) < 2:
             continue
         best, slow = max(timed, key=lambda row: row[key]), min(timed, key=lambda row: row[key])
         jumps = {after["rung"]: after[key] / before[key] for before, after in pairwise(timed)}
         jump = max(jumps, key=jumps.__getitem__)
-        of = f", {100 * best['fraction']:.0f} % of the ceiling" if how == "recorded" and best["fraction"] else ""
+        of = f", {100 * best[of_ceiling]:.0f} % of the ceiling" if best[of_ceiling] else ""
         return as_sentence(
             f"{text}; {how}, {slow['rung']} reaches {format_number(slow[key])} and {best['rung']} "
             f"{format_number(best[key])} "

@@ -223,7 +223,7 @@ def occupancy(experiment: Experiment) -> Figure:
 
 
 def parallelism(experiment: Experiment) -> Figure:
-    """Units busy, by warps and chains, as a grid."""
+    """Units busy, and 10¹² products per second where they are measured, by warps and chains, as a grid."""
     from matplotlib.patches import Rectangle
 
     drawn = figure(title_of(experiment), 7, 3.8)
@@ -233,7 +233,7 @@ def parallelism(experiment: Experiment) -> Figure:
         x, y = chains.index(row["chains"]), warps.index(row["warps"])
         shade = "teal" if row["busy"] == 1 else "skyblue" if row["busy"] >= 0.5 else "whitesmoke"
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=shade, edgecolor="white"))
-        text = f"{100 * row['busy']:.3g} %" + (f"\n{format_seconds(row['seconds'])}" if row["seconds"] else "")
+        text = f"{100 * row['busy']:.3g} %" + (f"\n{format_number(row['rate'])} T/s" if row["rate"] else "")
         color = "white" if row["busy"] == 1 else "black"
         axes.text(x, y, text, ha="center", va="center", fontsize=SMALL + 1, color=color)
     axes.set(xlim=(-0.5, len(chains) - 0.5), ylim=(len(warps) - 0.5, -0.5))
@@ -273,8 +273,11 @@ def precision(experiment: Experiment) -> Figure:
     )
     left.set(xscale="log", xlim=(1e-14, 1e3), xlabel="relative error of the sum")
     key, how = _time_of(experiment.rows, "tflops", "recorded")
-    rates = [row for row in experiment.rows if row[key]]
-    draw_bars(right, [row["type"] for row in rates], [row[key] for row in rates], unit=f"TFLOP/s ({how})")
+    rates = {row["type"]: row[key] for row in experiment.rows if row[key]}
+    for row in experiment.rows:  # the tensor cores' rates are only recorded
+        if row["type"] not in rates and row["recorded"]:
+            rates[f"{row['type']} (recorded)"] = row["recorded"]
+    draw_bars(right, list(rates), list(rates.values()), unit=f"TFLOP/s ({how})")
     right.margins(x=0.3)
     return drawn
 

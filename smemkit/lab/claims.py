@@ -144,7 +144,8 @@ def speedups(device: str | None = None) -> Experiment:
         recorded_ceilings()[1],
         references=(COURSES, HARRIS, "NVIDIA H200 data sheet: 67 and 989 TFLOP/s"),
         notes=(
-            "Counted are bytes, wavefronts or sectors, which explain the ratio of times. Claims: "
+            "Counted are bytes, wavefronts or sectors, whose ratio would be that of the times if nothing else "
+            "limited. CPU loops: plain C on one core of the host, scaled from a smaller problem. Claims: "
             + "; ".join(f"{claim.text}, {claim.says}" for claim in CLAIMS)
             + ".",
         ),

@@ -28,7 +28,7 @@ KINDS = {
     "computed": "computed: by the kernel on the CPU device, whose arithmetic is that of the source.",
     "measured": "measured: on {device}.",
     "mixed": "mixed: the CPU's time measured here, in plain C on one core, the GPU's recorded on {recorded_on}.",
-    "recorded": "recorded: not here, but on {recorded_on}.",
+    "recorded": "recorded: in another run, on {recorded_on}.",
 }
 FORMATS: dict[str, Callable[[Any], str]] = {
     "text": str,

@@ -310,9 +310,15 @@ def conclude_coalescing(rows: Sequence[Row]) -> str:
         "sectors of "
         "an array of its own"
     )
-    (fast, slow), how = known_numbers((base, worst), "seconds")
-    if fast and slow:
-        text += f"; {how}, the worst takes {slow / fast:.1f} times as long"
+    times, how = known_numbers(rows, "seconds")
+    timed = {row["access"]: time for row, time in zip(rows, times, strict=True) if time}
+    slowest = max(timed, key=timed.__getitem__, default=None)
+    if slowest and base["access"] in timed:
+        longer = {
+            name: timed[name] / timed[base["access"]] for name in (worst["access"], slowest) if name in timed
+        }
+        text += f"; {how}, " + ", and ".join(f"{name} takes {ratio:.1f}" for name, ratio in longer.items())
+        text += f" times as long as {base['access']}"
     return as_sentence(text)
 
 
@@ -414,12 +420,14 @@ def conclude_transfers(rows: Sequence[Row]) -> str:
     """The verdict of `transfers`."""
     key = "seconds" if all(row["seconds"] for row in rows if "pageable" not in row["how"]) else "recorded"
     at, words = {row["how"]: row[key] for row in rows}, []
+    recorded = {row["how"]: row["recorded"] for row in rows}
     how = "measured" if key == "seconds" else "recorded"
     for direction in ("to the device", "to the host"):
-        slow, staged, pinned = (at.get(f"{direction}, {kind}") for kind in ("pageable", "staged", "pinned"))
-        if slow and staged:
-            ratio = slow / staged
-            words.append(f"staging copies pageable memory {direction} {ratio:.1f} times as fast as the driver")
+        staged, pinned = (at.get(f"{direction}, {kind}") for kind in ("staged", "pinned"))
+        driver, ours = (recorded.get(f"{direction}, {kind}") for kind in ("pageable", "staged"))
+        if driver and ours:
+            text = f"staging copies pageable memory {direction} {driver / ours:.1f} times as fast as the driver"
+            words.append(text + (" (recorded)" if how == "measured" else ""))
         if staged and pinned:
             words.append(f"pinned memory takes {pinned / staged:.2f} of the staged time {direction}")
     whole, kernel_time = at.get("sum of a NumPy array, overlapped"), at.get("the same sum on the device")

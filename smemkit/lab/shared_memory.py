@@ -157,10 +157,11 @@ def conclude_banks(rows: Sequence[Row]) -> str:
     ]
     if odd and not any(row["conflicts"] for row in odd):
         text += "; odd strides never conflict"
-    numbers, how = known_numbers(known, "cycles")
-    timed = [(number, row["access"]) for row, number in zip(known, numbers, strict=True) if number]
+    strides = [row for row in known if row["access"].startswith("float, stride")]
+    numbers, how = known_numbers(strides, "cycles")
+    timed = [(number, row["access"]) for row, number in zip(strides, numbers, strict=True) if number]
     if timed:
-        fast, slow = min(timed), max(timed)
+        fast, slow = timed[0], max(timed)
         text += f"; {how}, {slow[1]} takes {slow[0] / fast[0]:.1f} times as long as {fast[1]}"
     return text + "."
 
@@ -232,7 +233,11 @@ def conclude_padding(rows: Sequence[Row]) -> str:
     for tile in (32, 16, 8):
         before, after = at[tile, 0]["load"], at[tile, 1]["load"]
         gain = _gain(at[tile, 0], at[tile, 1])
-        change = f"takes a load from {before:g} to {after:g} wavefronts" if before != after else "changes nothing"
+        change = (
+            f"takes a load from {before:g} to {after:g} wavefronts"
+            if before != after
+            else f"leaves a load at {before:g}"
+        )
         words.append(f"with tiles of {tile} one more column {change}{gain}")
     why = ""
     if at[32, 0]["load"] > at[16, 0]["load"]:
@@ -242,7 +247,7 @@ def conclude_padding(rows: Sequence[Row]) -> str:
             "banks"
         )
     even = [row["pad"] for row in rows if row["tile"] == 32 and row["pad"] and row["load"] > 1]
-    more = f"; pads of {' and '.join(map(str, even))} leave conflicts" if even else ""
+    more = f"; with tiles of 32, pads of {' and '.join(map(str, even))} leave conflicts" if even else ""
     return as_sentence("; ".join(words) + why + more)
 
 

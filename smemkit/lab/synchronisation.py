@@ -62,9 +62,8 @@ def barriers(device: str | None = None) -> Experiment:
             "CUDA's memory model: without a barrier the order of two threads' accesses is undefined",
         ),
         (
-            f"found: by the checker, in {BLOCKS} blocks of {THREADS} threads. The recorded time of a launch is "
-            "the host's "
-            "share of the cheapest of smemkit's calls.",
+            f"found: by the checker, in {BLOCKS} blocks of {THREADS} threads. The time of a launch: measured, of "
+            "an empty kernel on the GPU; recorded, the host's share of the cheapest of smemkit's calls.",
         ),
         charts.marks,
     )

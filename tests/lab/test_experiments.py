@@ -50,7 +50,7 @@ def test_without_a_gpu_nothing_is_measured(experiment):
     assert all(row[key] is None for row in experiment.rows for key in measured)
     assert "measured: on" not in str(experiment)
     if any(column.kind == "recorded" for column in experiment.shown):
-        assert "recorded: not here, but on NVIDIA H200" in " ".join(str(experiment).split())
+        assert "recorded: in another run, on NVIDIA H200" in " ".join(str(experiment).split())
 
 
 def test_tables_with_all_columns_fit_a_terminal(experiment):
@@ -85,6 +85,7 @@ PERTURBED = [
     ("hierarchy", {"level": "L2"}, {"cycles": 273.0}, "measured latencies in cycles: L2 273"),
     ("coalescing", {"access": "x[8 * i]"}, {"sectors": 40.0}, "the rule fails for x[8 * i]"),
     ("coalescing", {"access": "x[i + 1]"}, {"sectors": 6.5, "predicted": 6.5}, "at most 2.5 sectors more"),
+    ("coalescing", {"access": "x[16 * i]"}, {"recorded_seconds": 1.0}, ", and x[16 * i] takes"),
     ("reverse", {"how": "carved, n = 64"}, {"faults": 1}, "carved, n = 64: wrong or faulty"),
     ("reverse", {"how": "dynamic, n = 64"}, {"wavefronts": 9}, "do not cost the same"),
     ("barriers", {"mistake": "in a loop", "version": "wrong"}, {"faults": 0}, "finds 3 of 4 mistakes"),
@@ -94,7 +95,7 @@ PERTURBED = [
     ("banks", {"access": "float, stride 2"}, {"wavefronts": 3}, "in all but 1 of 46 accesses (float, stride 2 …)"),
     ("banks", {"access": "float, stride 7"}, {"conflicts": 1, "predicted_conflicts": 1}, "23 are free"),
     ("padding", {"tile": 32, "pad": 1}, {"load": 5.0}, "from 32 to 5 wavefronts"),
-    ("padding", {"tile": 32, "pad": 3}, {"load": 2.0}, "pads of 2 and 3 and 4 leave conflicts"),
+    ("padding", {"tile": 32, "pad": 3}, {"load": 2.0}, "with tiles of 32, pads of 2 and 3 and 4 leave conflicts"),
     ("tree", {"way": "sequential", "step": 1}, {"degree": 9}, "conflicts of up to 9-way"),
     ("reduction", {"rung": "tree"}, {"lanes": 2.5}, "tree keeps only 2.5 of 32 lanes"),
     ("reduction", {"rung": "tree"}, {"conflicts": 900.0}, "tree has the most conflicts"),
@@ -157,7 +158,7 @@ def test_what_is_not_recorded_says_so():
     assert "time" not in text
     text = str(made([{"a": "one", "c": 4}, {"a": "two", "c": None}]))
     assert "—: not known, or does not apply; in recorded columns: not recorded yet." in text
-    assert "recorded: not here, but on GPU, 2026." in text
+    assert "recorded: in another run, on GPU, 2026." in text
     assert "measured: on CPU." in str(made([{"a": "<b>", "b": 2e-6}]))
     assert "&lt;b&gt;" in made([{"a": "<b>", "b": 2e-6}])._repr_html_()
 

@@ -40,7 +40,7 @@ def test_what_is_measured_is_recorded_and_read_back(reference):
     again = lab.carveout("cpu")
     assert [row["recorded_seconds"] for row in again.rows] == pytest.approx([1e-6 * (i + 1) for i in range(10)])
     assert again.recorded_on == "NVIDIA H200, 2026-12-24"
-    assert "recorded: not here, but on NVIDIA H200, 2026-12-24." in str(again)
+    assert "recorded: in another run, on NVIDIA H200, 2026-12-24." in str(again)
     assert all(row["seconds"] is None for row in again.rows)
 
 
