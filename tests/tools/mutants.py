@@ -1244,6 +1244,20 @@ MUTANTS = [
         "tests/ops/test_matmul.py tests/ops/test_transpose.py",
     ),
     Mutant(
+        "product-that-lacks-memory-fails",
+        "csrc/ops/matmul/matmul.c",
+        "call.take_less_memory = take_less_memory;",
+        "",
+        "tests/call/test_parts.py",
+    ),
+    Mutant(
+        "product-that-lacks-memory-takes-as-much-again",
+        "csrc/ops/matmul/matmul.c",
+        "choose_part_step(step / 2, 1, COLUMNS)",
+        "choose_part_step(step, 1, COLUMNS)",
+        "tests/call/test_parts.py",
+    ),
+    Mutant(
         "part-uses-too-small-staging-buffers",
         "csrc/call/run.c",
         "for (; pipeline->next != 0; pipeline->next",
