@@ -51,6 +51,19 @@ static __attribute__((noinline)) void touch_other(struct tracer *t, uintptr_t ad
         smemkit_trace_yield(t);
 }
 
+INLINE bool is_local(uintptr_t address)
+{
+    return address - (uintptr_t)smemkit_stacks < STACKS_BYTES;
+}
+
+/* An access to a thread's locals */
+INLINE void touch_local(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
+                        const void *code)
+{
+    if (__builtin_expect(t->locals_used, 0))
+        smemkit_trace_local(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
+}
+
 /* `bytes` is a power of two up to 16 */
 INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind kind, const void *code)
 {
@@ -61,9 +74,9 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
     t = own_tracer();
     if (!t)
         return;
-    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) { /* a thread's locals */
-        if (__builtin_expect(t->locals_used, 0))
-            smemkit_trace_local(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
+    if (is_local(address)) {
+        if (!t->locals_by_coverage)
+            touch_local(t, address, bytes, kind, code);
         return;
     }
     span = t->spans;
@@ -83,14 +96,18 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
 /* Splits a range into the largest aligned power-of-two accesses. */
 static void touch_range(const volatile void *memory, size_t bytes, enum access_kind kind, const void *code)
 {
+    struct tracer *const t = own_tracer();
     const volatile char *at = memory;
 
-    while (bytes) {
+    while (t && bytes) {
         unsigned piece = 16;
 
         while (piece > bytes || ((uintptr_t)at & (piece - 1)))
             piece >>= 1;
-        touch(at, piece, kind, code);
+        if (is_local((uintptr_t)at))
+            touch_local(t, (uintptr_t)at, piece, kind, code);
+        else
+            touch(at, piece, kind, code);
         at += piece;
         bytes -= piece;
     }
@@ -177,6 +194,34 @@ HIDDEN void __sanitizer_cov_trace_pc(void)
 {
     visit(CALLER, ITEM_BLOCK);
 }
+
+/* clang's -fsanitize=thread leaves out elements of local arrays. Its -fsanitize-coverage=trace-loads,trace-stores
+ * has all accesses: those of locals are taken from here, the others from the hooks above. */
+INLINE void touch_covered(const void *memory, unsigned bytes, enum access_kind kind, const void *code)
+{
+    struct tracer *const t = own_tracer();
+
+    if (!t || !is_local((uintptr_t)memory))
+        return;
+    t->locals_by_coverage = true;
+    touch_local(t, (uintptr_t)memory, bytes, kind, code);
+}
+
+#define LOCAL_HOOKS(bytes)                                  \
+    HIDDEN void __sanitizer_cov_load##bytes(void *memory)   \
+    {                                                       \
+        touch_covered(memory, bytes, ACCESS_LOAD, CALLER);  \
+    }                                                       \
+    HIDDEN void __sanitizer_cov_store##bytes(void *memory)  \
+    {                                                       \
+        touch_covered(memory, bytes, ACCESS_STORE, CALLER); \
+    }
+
+LOCAL_HOOKS(1)
+LOCAL_HOOKS(2)
+LOCAL_HOOKS(4)
+LOCAL_HOOKS(8)
+LOCAL_HOOKS(16)
 
 static inline void *move(void *to, const void *from, size_t bytes, const void *code)
 {

@@ -305,6 +305,7 @@ struct tracer {
 
     struct local_writes *locals; /* NULL before the first wgmma of the worker */
     bool locals_used;            /* by this block: accesses to threads' locals are checked */
+    bool locals_by_coverage;     /* the library calls hooks for locals alone */
 };
 
 struct worker;

@@ -46,7 +46,7 @@ void locals_begin(struct tracer *t)
 {
     if (t->locals)
         t->locals->begun = t->locals->fences;
-    t->locals_used = false;
+    t->locals_used = t->locals_by_coverage = false;
 }
 
 /* Starts recording accesses to local variables. False if out of memory. */

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-__all__ = ["compile_flags"]
+__all__ = ["LOCALS_FLAG", "compile_flags"]
 
 # The flags of every kernel. CUDA and the hardware define behaviour that C++ leaves open, and host compilers
 # exploit that. With these flags, memory has no type (a float may be read as an int, two halves as a half2);
@@ -31,6 +31,10 @@ _CHECKED_FLAGS = (
     "-fno-elide-constructors",  # then a function, with hooks, copies a struct into or out of a call
     *("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset"),  # calls, which hooks.c implements
 )
+
+# With which clang calls hooks for elements of local arrays, too, which its -fsanitize=thread leaves out: the
+# accumulators of wgmma are such elements. They slow all other kernels down for nothing.
+LOCALS_FLAG = "-fsanitize-coverage=trace-pc,trace-loads,trace-stores"
 
 
 def compile_flags(

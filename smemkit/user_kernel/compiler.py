@@ -266,6 +266,8 @@ def compile_library(
     command = [*_command(compiler, checked), *(option for option in before if not option.startswith("-I"))]
     prelude = _precompiled_header(folder, compiler, command)
     command += [option for option in before if option.startswith("-I")]
+    if checked and "wgmma" in text and _accepts(tuple(compiler), flags.LOCALS_FLAG):
+        command.append(flags.LOCALS_FLAG)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
         source, library = Path(new, "kernel.cpp"), Path(new, "kernel.so")
         text = f"{CPU_PRELUDE}{macros}{text}"

@@ -586,7 +586,7 @@ ONES = """
 #include <cuda_fp16.h>
 #include <cstdint>
 
-__device__ __noinline__ void start(float (&d)[4], const __half *s)
+__device__ __attribute__((noinline)) void start(float (&d)[4], const __half *s)
 {
     const uint64_t at = (__cvta_generic_to_shared(s) & 0x3FFFF) >> 4 | 1ull << 16 | 8ull << 32;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -595,18 +595,17 @@ __device__ __noinline__ void start(float (&d)[4], const __half *s)
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-__device__ __noinline__ void start_and_return(const __half *s)
+__device__ __attribute__((noinline)) void start_and_return(const __half *s, volatile char *below)
 {
     float d[4] = {};
     start(d, s);
+    below[threadIdx.x] = 0;
 }
 
-__device__ __noinline__ void far_down_the_stack(const __half *s)
+__device__ __attribute__((noinline)) void far_down_the_stack(const __half *s)
 {
     volatile char below[8192];
-    below[0] = 0;
-    start_and_return(s);
-    below[1] = 0;
+    start_and_return(s, below);
 }
 
 __global__ void ones(float *out, int waiting, int returns)
