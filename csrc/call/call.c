@@ -23,6 +23,7 @@
 #include "call.h"
 #include "python/errors.h"
 #include "steps.h"
+#include "timing.h"
 
 void call_dispose(struct call *call)
 {
@@ -118,6 +119,22 @@ PyObject *call_finish(const struct module_state *state, struct call *call, bool 
     return result;
 }
 
+/* Executes the call, in smaller parts where memory lacks. `out` must not overwrite operands before the last try.
+ */
+static void execute(struct call *call, call_launcher launch, void *context)
+{
+    const bool may_repeat = call->take_less_memory && (!call->overlapping || call->bounce_buffer);
+    const struct timing before = call->timing ? *call->timing : (struct timing){0};
+
+    call_execute(call, launch, context);
+    while (may_repeat && call->failure.kind == FAILURE_MEMORY && call->take_less_memory(call, context)) {
+        call->failure = (struct failure){0};
+        if (call->timing)
+            *call->timing = before;
+        call_execute(call, launch, context);
+    }
+}
+
 PyObject *call_run(const struct module_state *state, struct call *call, call_launcher launch, void *context,
                    bool out_given)
 {
@@ -130,12 +147,7 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
         if (!check_no_capture(state, call) || !call_prepare(call))
             return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
-        call_execute(call, launch, context);
-        while (call->failure.kind == FAILURE_MEMORY && call_is_partitioned(call) && call->take_less_memory &&
-               call->take_less_memory(call, context)) {
-            call->failure = (struct failure){0};
-            call_execute(call, launch, context);
-        }
+        execute(call, launch, context);
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }

@@ -46,7 +46,7 @@ struct call {
     size_t scratch_bytes;
     struct partition partitions[2]; /* the outer loop over its parts, and the inner one */
     bool independent_parts;         /* no two parts write to the same memory */
-    /* Divides a call in parts into smaller ones, after an allocation has failed; false if it cannot. Or NULL. */
+    /* Divides the call into smaller parts, after an allocation has failed; false if it cannot. Or NULL. */
     bool (*take_less_memory)(struct call *, const void *context);
     struct launch_record *record; /* of its launches; or NULL */
 

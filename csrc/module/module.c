@@ -133,6 +133,7 @@ static int module_exec(PyObject *module)
         add_type(module, &state->graph_type, &graph_spec) < 0)
         return -1;
     smemkit_interrupted = check_signals;
+    cuda_wait_at_exit();
     return 0;
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from smemkit import _core, ops
+from smemkit import ops
 from smemkit._core import Array
 from smemkit.dask.chunks import (
     check_operand,
@@ -23,6 +23,7 @@ from smemkit.dask.chunks import (
     operand,
     task,
 )
+from smemkit.devices import Device
 
 __all__ = ["matmul"]
 
@@ -153,7 +154,7 @@ def _turn(x: Any, device: str | None) -> contextlib.AbstractContextManager:
     """Held while a product of `x` runs on a GPU: two at once evict each other's tiles from L2, and are slower than
     one after the other (3.4 s instead of 2.8 for 65,536² on an H100). Products of NumPy's arrays would also take
     the memory that the other counts on."""
-    device = x.device if isinstance(x, Array) else device or _core.default_device()
+    device = x.device if isinstance(x, Array) else Device(device)
     return contextlib.nullcontext() if device == "cpu" else _products.setdefault(device, threading.Lock())
 
 

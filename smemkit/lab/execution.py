@@ -151,7 +151,7 @@ def parallelism(device: str | None = None) -> Experiment:
             Column("steps", "dependent steps", "computed", "count"),
             Column("busy", "units busy", "predicted", "percent"),
             Column("seconds", "time", "measured", "seconds"),
-            Column("rate", "10¹² products/s", "measured", "number"),
+            Column("rate", "per second", "measured", "tera"),
         ),
         conclude_parallelism,
         on.description,
@@ -180,7 +180,7 @@ def _parallelism_row(on: Device, warps: int, chains: int) -> Row:
         args = [np.float32(1), PRODUCTS, np.zeros(blocks * threads, np.float32)]
         seconds = seconds_of(which, (blocks, threads, on.shared_per_block_optin - KIB), on, args)
     row = {"warps": warps, "chains": chains, "steps": steps * PRODUCTS // count}
-    rate = seconds and blocks * threads * PRODUCTS / seconds / 1e12
+    rate = seconds and blocks * threads * PRODUCTS / seconds
     return row | {"busy": min(1, warps * chains / LATENCY), "seconds": seconds, "rate": rate}
 
 

@@ -34,6 +34,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "text": str,
     "count": lambda value: f"{value:,}",
     "number": lambda value: f"{value:,.0f}" if value == int(value) and value < 1e4 else format_number(value),
+    "tera": lambda value: f"{value / 1e12:.3g}·10¹²",
     "exact": lambda value: f"{value:,.7g}",
     "seconds": format_seconds,
     "percent": lambda value: f"{100 * value:.3g} %",

@@ -7,7 +7,7 @@ import pytest
 
 from smemkit import lab
 from smemkit.lab import recording
-from smemkit.lab.recording import rows_to_record
+from smemkit.lab.recording import reference_rows, rows_to_record
 from smemkit.measure import records
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -88,3 +88,12 @@ def blank_recorded(experiment):
 def test_every_case_of_an_experiment_has_a_name_of_its_own(experiment):
     cases = [recording.case_of(experiment, row) for row in experiment.rows]
     assert len(set(cases)) == len(cases)
+
+
+def test_every_number_that_is_recorded_has_its_place(experiment):
+    """In a row and a column: a heading is the unit of what is recorded."""
+    measured = [column for column in experiment.columns if column.kind == "measured"]
+    cases = [recording.case_of(experiment, row) for row in experiment.rows]
+    places = {(case, recording.unit_of(column)) for case in cases for column in measured}
+    rows = reference_rows(suite=recording.SUITE, op=experiment.name)
+    assert {(row["case"], row["unit"]) for row in rows} <= places

@@ -27,6 +27,10 @@ bool cuda_device_of_pointer(const void *pointer, struct device **device, struct 
     return false;
 }
 
+void cuda_wait_at_exit(void)
+{
+}
+
 void cuda_close_copy_pools(void)
 {
 }

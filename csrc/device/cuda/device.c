@@ -156,19 +156,17 @@ bool gpu_check(struct device *device, cudaError_t code, const char *call, struct
     return false;
 }
 
-static void after_fork(void)
-{
-    atomic_store(&forked, true);
-}
-
 /* A daemon thread may still be in a call, without the GIL, while the process exits and the CUDA libraries are
  * destroyed: it must be neither inside CUDA then, nor enter it. */
-static atomic_int threads_inside; /* between gpu_make_current and gpu_restore_context */
+static atomic_int threads_inside;      /* between enter_cuda and leave_cuda */
+static _Thread_local int calls_inside; /* of this thread: one may be inside another */
 static atomic_bool exiting;
 static pthread_t exiting_thread; /* set before `exiting` */
 
 static void enter_cuda(void)
 {
+    if (calls_inside++ > 0)
+        return;
     atomic_fetch_add(&threads_inside, 1);
     if (atomic_load(&exiting) && !pthread_equal(exiting_thread, pthread_self())) {
         atomic_fetch_sub(&threads_inside, 1);
@@ -177,8 +175,13 @@ static void enter_cuda(void)
     }
 }
 
-/* Called by exit() before the destructors of the CUDA libraries. Waits for the threads inside, but not for long
- * work. */
+static void leave_cuda(void)
+{
+    if (--calls_inside == 0)
+        atomic_fetch_sub(&threads_inside, 1);
+}
+
+/* Waits for the threads inside, but not for long work. */
 static void at_exit(void)
 {
     enum { MILLISECONDS = 2000 };
@@ -186,8 +189,18 @@ static void at_exit(void)
 
     exiting_thread = pthread_self();
     atomic_store(&exiting, true);
-    for (int i = 0; i < MILLISECONDS && atomic_load(&threads_inside) > 0; i++)
+    for (int i = 0; i < MILLISECONDS && atomic_load(&threads_inside) > 0 && !atomic_load(&forked); i++)
         (void)nanosleep(&millisecond, NULL);
+}
+
+void cuda_wait_at_exit(void)
+{
+    (void)atexit(at_exit);
+}
+
+static void after_fork(void)
+{
+    atomic_store(&forked, true);
 }
 
 /* Finds the two driver calls that restore a context; the runtime's cudaSetDevice would create one. */
@@ -242,7 +255,7 @@ static void initialise(void)
 
     (void)pthread_atfork(NULL, NULL, after_fork);
     cudaError_t code = cudaGetDeviceCount(&count);
-    (void)atexit(at_exit); /* after the CUDA libraries have been loaded: it is called before they are destroyed */
+    cuda_wait_at_exit(); /* once more: what is registered after the CUDA libraries is called before they go */
     (void)cudaDriverGetVersion(&driver);
     if (code == cudaSuccess && count > 0 && !load_driver_entry_points())
         code = cudaErrorSymbolNotFound;
@@ -277,8 +290,11 @@ static void initialise(void)
 /* In a forked child the parent's count is kept, so that GPU work fails there and does not move to the CPU. */
 int cuda_devices(const char **why)
 {
-    if (!atomic_load(&forked))
+    if (!atomic_load(&forked)) {
+        enter_cuda();
         (void)pthread_once(&started, initialise);
+        leave_cuda();
+    }
     if (why != NULL)
         *why = gpu_count > 0 ? NULL : no_gpu_reason;
     return gpu_count;
@@ -314,7 +330,7 @@ bool gpu_make_current(struct device *device, struct saved_context *saved, struct
     if (saved->context != NULL && saved->context == atomic_load(&gpu->context))
         return true;
     if (!CHECK(cudaSetDevice(device->ordinal))) {
-        atomic_fetch_sub(&threads_inside, 1);
+        leave_cuda();
         return false;
     }
     (void)get_context(&current);
@@ -328,7 +344,7 @@ void gpu_restore_context(const struct saved_context *saved)
 {
     if (saved->changed)
         (void)set_context(saved->context);
-    atomic_fetch_sub(&threads_inside, 1);
+    leave_cuda();
 }
 
 /* Also true for the default stream while another one is captured. False after any other error, such as that of a

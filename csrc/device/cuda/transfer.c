@@ -193,11 +193,11 @@ bool cuda_upload_begin(struct device *device, void *to, const struct segments *f
 bool cuda_upload_end(struct device *device, struct transfer *transfer, device_stream stream,
                      struct interval *interval, struct failure *failure)
 {
-    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     struct job *job = &transfer->job;
     struct saved_context saved;
     bool ok = wait_for_job(device, transfer->pool, job, failure);
     const bool entered = gpu_make_current(device, &saved, failure);
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
 
     ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
     if (!ok) /* other chunks may still be in flight, and their memory is released next */
@@ -210,9 +210,9 @@ bool cuda_upload_end(struct device *device, struct transfer *transfer, device_st
         *interval = (struct interval){job->interval.from, done ? job->interval.to : host_seconds()};
     }
     destroy_transfer(transfer);
+    gpu_restore_capture_mode(mode);
     if (entered)
         gpu_restore_context(&saved);
-    gpu_restore_capture_mode(mode);
     return ok;
 }
 

@@ -412,7 +412,8 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
 }
 
 /* The memory that was available when the call was divided may have been taken by another thread, or another
- * process, or lie in pieces: takes half as many columns of b at once. The result is the same. */
+ * process, or lie in pieces: takes half as many columns of b at once. The result is the same, but for kernels with
+ * PIECES. */
 static bool take_less_memory(struct call *call, const void *context)
 {
     const struct matmul_method *method = context;
