@@ -1,5 +1,6 @@
 """smemkit.dask compared with the plain operations: chunks of NumPy and of Array, on Dask's own schedulers."""
 
+import contextlib
 import copy
 import pickle
 import re
@@ -23,6 +24,7 @@ from dask.sizeof import sizeof
 import smemkit
 import smemkit.dask as chunked
 from smemkit import _core
+from smemkit.dask.matmul import _turn
 
 REDUCTIONS = [name for name in chunked.__all__ if name not in ("matmul", "reduce", "transpose")]
 ROUNDINGS = {"float16": 2**-10, "float32": 2**-22, "complex64": 2**-21}  # relative
@@ -520,3 +522,15 @@ def test_products_by_kernels_of_lower_precision():
     x = da.from_array(np.arange(64.0, dtype=np.float32).reshape(8, 8) % 7, chunks=4)
     result = chunked.matmul(x, x, kernel="mma_large", device="cpu").compute()
     np.testing.assert_array_equal(result, x.compute() @ x.compute())
+
+
+def test_a_gpu_has_one_turn_by_whatever_name(device):
+    x = np.ones((2, 2), np.float32)
+    named = [device, smemkit.Device(device)] + ["cuda"] * (device == "cuda:0")
+    turns = [_turn(x, name) for name in named] + [_turn(on(device, x), None)]
+    with smemkit.Device(device):
+        turns.append(_turn(x, None))
+    if device == "cpu":
+        assert all(isinstance(turn, contextlib.nullcontext) for turn in turns)
+    else:
+        assert len(set(map(id, turns))) == 1
