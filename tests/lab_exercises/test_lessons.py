@@ -38,7 +38,7 @@ def test_a_lesson_has_its_parts(path):
     assert "](https://" in text
     kernels = [output_text(out) for source, out in cells(path) if re.match(r"%%smemkit (?!--submit)", source)]
     assert kernels
-    assert "<Device cpu" in output_text(cells(path)[0][1])
+    assert re.match(r"<Device (cpu|cuda:0: NVIDIA H200)\b.*, smemkit \d", output_text(cells(path)[0][1]))
     assert all("Traceback" not in output for output in kernels)
     assert all(out.get("output_type") != "error" for _, outputs in cells(path) for out in outputs)
     assert any(shown.startswith("✓ no faults") for shown in kernels)
