@@ -119,9 +119,9 @@ PyObject *call_finish(const struct module_state *state, struct call *call, bool 
     return result;
 }
 
-/* Executes the call, in smaller parts where memory lacks. `out` must not overwrite operands before the last try.
- */
-static void execute(struct call *call, call_launcher launch, void *context)
+/* Executes the call; if the device runs out of memory, again in smaller parts. Not again if `out` overwrites
+ * operands: the first try may have changed them. */
+static void execute_with_retries(struct call *call, call_launcher launch, void *context)
 {
     const bool may_repeat = call->take_less_memory && (!call->overlapping || call->bounce_buffer);
     const struct timing before = call->timing ? *call->timing : (struct timing){0};
@@ -147,7 +147,7 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
         if (!check_no_capture(state, call) || !call_prepare(call))
             return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
-        execute(call, launch, context);
+        execute_with_retries(call, launch, context);
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }

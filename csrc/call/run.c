@@ -150,6 +150,8 @@ static void run_unpartitioned(struct execution *execution)
 /* The parts in flight at the same time. */
 enum { PIPELINE_DEPTH = 3 };
 
+_Static_assert(PIPELINE_DEPTH *MAX_INPUTS + 2 <= MAX_TEMPORARIES, "staging buffers, and scratch of two streams");
+
 struct slot {
     struct part part;
     struct staging_buffer staging[MAX_INPUTS];

@@ -1,4 +1,4 @@
-/* The functions that -fsanitize=thread, -fsanitize=bounds and -fsanitize-coverage=trace-pc call in a checked build
+/* The functions that -fsanitize=thread, -fsanitize=bounds and -fsanitize-coverage call in a checked build
  * of a kernel. They are compiled once, optimised, and linked into every checked library with hidden visibility, so
  * that they neither replace nor use a sanitizer's own run-time library.
  */
@@ -113,6 +113,18 @@ static void touch_range(const volatile void *memory, size_t bytes, enum access_k
     }
 }
 
+/* clang's -fsanitize=thread leaves out elements of local arrays. Its -fsanitize-coverage=trace-loads,trace-stores
+ * has all accesses: those of locals are taken from there, the others from the thread sanitizer's hooks. */
+INLINE void touch_covered(const void *memory, unsigned bytes, enum access_kind kind, const void *code)
+{
+    struct tracer *const t = own_tracer();
+
+    if (!t || !is_local((uintptr_t)memory))
+        return;
+    t->locals_by_coverage = true;
+    touch_local(t, (uintptr_t)memory, bytes, kind, code);
+}
+
 #define HOOKS(bytes)                                             \
     HIDDEN void __tsan_read##bytes(void *memory)                 \
     {                                                            \
@@ -147,6 +159,14 @@ static void touch_range(const volatile void *memory, size_t bytes, enum access_k
     {                                                            \
         touch(memory, bytes, ACCESS_LOAD, CALLER);               \
         touch(memory, bytes, ACCESS_STORE, CALLER);              \
+    }                                                            \
+    HIDDEN void __sanitizer_cov_load##bytes(void *memory)        \
+    {                                                            \
+        touch_covered(memory, bytes, ACCESS_LOAD, CALLER);       \
+    }                                                            \
+    HIDDEN void __sanitizer_cov_store##bytes(void *memory)       \
+    {                                                            \
+        touch_covered(memory, bytes, ACCESS_STORE, CALLER);      \
     }
 
 HOOKS(1)
@@ -194,34 +214,6 @@ HIDDEN void __sanitizer_cov_trace_pc(void)
 {
     visit(CALLER, ITEM_BLOCK);
 }
-
-/* clang's -fsanitize=thread leaves out elements of local arrays. Its -fsanitize-coverage=trace-loads,trace-stores
- * has all accesses: those of locals are taken from here, the others from the hooks above. */
-INLINE void touch_covered(const void *memory, unsigned bytes, enum access_kind kind, const void *code)
-{
-    struct tracer *const t = own_tracer();
-
-    if (!t || !is_local((uintptr_t)memory))
-        return;
-    t->locals_by_coverage = true;
-    touch_local(t, (uintptr_t)memory, bytes, kind, code);
-}
-
-#define LOCAL_HOOKS(bytes)                                  \
-    HIDDEN void __sanitizer_cov_load##bytes(void *memory)   \
-    {                                                       \
-        touch_covered(memory, bytes, ACCESS_LOAD, CALLER);  \
-    }                                                       \
-    HIDDEN void __sanitizer_cov_store##bytes(void *memory)  \
-    {                                                       \
-        touch_covered(memory, bytes, ACCESS_STORE, CALLER); \
-    }
-
-LOCAL_HOOKS(1)
-LOCAL_HOOKS(2)
-LOCAL_HOOKS(4)
-LOCAL_HOOKS(8)
-LOCAL_HOOKS(16)
 
 static inline void *move(void *to, const void *from, size_t bytes, const void *code)
 {

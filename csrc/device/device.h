@@ -140,7 +140,7 @@ struct device *cpu_device(void);
 int cuda_devices(const char **why);
 struct device *cuda_device(int ordinal);
 void cuda_close_copy_pools(void); /* at interpreter exit */
-void cuda_wait_at_exit(void);     /* called once: exit() will wait for threads that are inside CUDA */
+void cuda_wait_at_exit(void);     /* from now on exit() waits for threads that are inside CUDA */
 /* The seconds of one copy between pinned host memory and the device. */
 bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *seconds, struct failure *);
 

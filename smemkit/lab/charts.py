@@ -223,17 +223,18 @@ def occupancy(experiment: Experiment) -> Figure:
 
 
 def parallelism(experiment: Experiment) -> Figure:
-    """Units busy, and 10¹² products per second where they are measured, by warps and chains, as a grid."""
+    """Units busy, and products per second where they are measured, by warps and chains, as a grid."""
     from matplotlib.patches import Rectangle
 
     drawn = figure(title_of(experiment), 7, 3.8)
     axes = drawn.subplots()
     warps, chains = (sorted({row[key] for row in experiment.rows}) for key in ("warps", "chains"))
+    rate = next(column for column in experiment.columns if column.key == "rate")
     for row in experiment.rows:
         x, y = chains.index(row["chains"]), warps.index(row["warps"])
         shade = "teal" if row["busy"] == 1 else "skyblue" if row["busy"] >= 0.5 else "whitesmoke"
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=shade, edgecolor="white"))
-        text = f"{100 * row['busy']:.3g} %" + (f"\n{row['rate'] / 1e12:.3g}·10¹²/s" if row["rate"] else "")
+        text = f"{100 * row['busy']:.3g} %" + (f"\n{rate.cell(row)}/s" if row["rate"] else "")
         color = "white" if row["busy"] == 1 else "black"
         axes.text(x, y, text, ha="center", va="center", fontsize=SMALL + 1, color=color)
     axes.set(xlim=(-0.5, len(chains) - 0.5), ylim=(len(warps) - 0.5, -0.5))
