@@ -5,9 +5,10 @@ these are installed: in the same run, on the same operands, with the same clock.
 with NumPy in double precision. Operands are random, because a GPU multiplies zeros faster.
 
 Device suites use the clock of `smemkit.measure.benchmarks.measure`: a captured graph between two events. A row is
-`cold` if L2 was overwritten before each sample; otherwise it is warm, and a sample is many calls. A peer that
-cannot be captured (CuPy's matmul) is timed between events around eager calls, and the row says so. The other
-suites use the host's clock: the time that a caller waits.
+`cold` if L2 was overwritten before each sample; otherwise it is warm, and a sample is many calls. kernel=None and
+its peers are measured alternately, a sample of each in turn, because a GPU at the limit of its power changes its
+clock from second to second. A peer that cannot be captured (CuPy's matmul) is timed between events around eager
+calls, and the row says so. The other suites use the host's clock: the time that a caller waits.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
 from smemkit.bench import by_name, planner
 from smemkit.bench.native import Native, native
-from smemkit.bench.peers import Peer, find_peers
+from smemkit.bench.peers import find_peers
 from smemkit.bench.rows import Problem, Row, dtypes_of, measured
 from smemkit.devices import Device, format_bytes
 from smemkit.measure.benchmarks import Benchmark, measure, measure_host
 from smemkit.measure.ceilings import Ceilings, ceilings
 from smemkit.measure.formats import format_seconds
 from smemkit.measure.operands import random
-from smemkit.measure.sampling import collect
+from smemkit.measure.sampling import Sampler, collect, collect_alternately, device_sampler
 from smemkit.measure.timing import timed
 from smemkit.table.kernel_table import KernelInfo, kernels
 
@@ -123,6 +123,7 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
 }
 TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
 SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may take
+EAGER_CALLS = 20  # in a sample of a peer whose call cannot be captured
 HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that does not fit the device memory at once
 UPLOAD_RATE, DOWNLOAD_RATE = 44e9, 35e9  # bytes per second over PCIe, for the bound of an end-to-end row
 SUITES = (*SIZES, "planner", "transfer", "end_to_end", "hierarchy", "call", "executor")
@@ -177,10 +178,10 @@ class Run:
         axis: int | None = None,
     ) -> bool:
         """Whether a problem fits the memory of device and host; if not, logs how much it needs. Besides the
-        operands there are two results on the device, ours and a peer's; on the host the expected result, the
-        actual one and the initial content of `out`."""
+        operands there are our result and each peer's on the device; on the host the expected result, the actual
+        one and the initial content of `out`."""
         operands, result = problem_bytes(op, shape, dtype, axis)
-        device, host = operands + 2 * result + SPARE, operands + 3 * result + SPARE
+        device, host = operands + (1 + len(self.peers)) * result + SPARE, operands + 3 * result + SPARE
         for what, needed, free in (
             (self.device.name, device, self.device.free_bytes),
             ("the host", host, Device("cpu").free_bytes),
@@ -264,20 +265,41 @@ class Run:
         operation = problem.call(out=out, kernel=row.kernel, **options)
         if ceiling:  # it does not transpose, so it takes no axes
             operation = partial(getattr(ops, row.op), *problem.arrays, out=out, kernel=row.kernel)
-        ours = measure(
-            lambda stream: operation(stream=stream),
-            self.device.name,
-            cold=row.cold,
-            max_seconds=self.seconds,
-            **problem.work,
-        )
-        error = problem.error(asnumpy(out), row.kernel, transposed=not ceiling)
         if ceiling:
+            ours = measure(
+                lambda stream: operation(stream=stream),
+                self.device.name,
+                cold=row.cold,
+                max_seconds=self.seconds,
+                **problem.work,
+            )
             self._ceiling = ours.median
-            return measured(row, ours, {}, error=error)
-        peers, peer_error, note = self.measure_peers(problem, row.cold)
+            return measured(row, ours, {}, error=problem.error(asnumpy(out), row.kernel, transposed=False))
+        ours, peers, peer_error, note = self.compare(problem, operation, row)
+        error = problem.error(asnumpy(out), row.kernel)
         row = replace(row, case=row.case + note, ceiling_fraction=self.fraction(row, ours))
         return measured(row, ours, peers, error=error, peer_error=peer_error)
+
+    def compare(
+        self, problem: Problem, operation: Callable[..., Any], row: Row
+    ) -> tuple[Benchmark, dict[str, Benchmark], float | None, str]:
+        """Our time, and the peers' on the same operands; the fastest peer's error; and remarks. kernel=None is
+        measured alternately with the peers; the kernels by name share the peers' times of their problem."""
+        device, cold = self.device.name, bool(row.cold)
+        ours = device_sampler(lambda stream: operation(stream=stream), device, cold=cold)
+        alone = row.kernel is not None and cold in self._peer_results
+        samplers, errors, note = ({}, {}, "") if alone else self.peer_samplers(problem, cold)
+        in_turn = {"ours": ours.sample} | {name: sampler.sample for name, sampler in samplers.items()}
+        samples = collect_alternately(in_turn, self.seconds * len(in_turn))
+        if not alone:
+            peers = {
+                name: Benchmark(samples[name], "device", cold, sampler.calls, device)
+                for name, sampler in samplers.items()
+            }
+            best = min(peers, key=lambda name: peers[name].median, default=None)
+            self._peer_results[cold] = peers, errors.get(best), note
+        result = Benchmark(samples["ours"], "device", cold, ours.calls, device, **problem.work)
+        return result, *self._peer_results[cold]
 
     def fraction(self, row: Row, ours: Benchmark) -> float | None:
         """The fraction of the problem's ceiling, if one was measured, otherwise of the machine's; None if operands
@@ -288,40 +310,27 @@ class Run:
             return None
         return ours.fraction_of(self.ceilings) if self.ceilings else None
 
-    def measure_peers(self, problem: Problem, cold: bool) -> tuple[dict[str, Benchmark], float | None, str]:
-        """The peers' times on the same operands, measured once per problem; the fastest peer's error; and
-        remarks."""
-        if cold not in self._peer_results:
-            results, errors, note = {}, {}, ""
-            for name, peer in self.peers.items():
-                with self.recording_failures(f"{name} {problem.op} {problem.shape} {problem.dtype}"):
-                    measured_peer = self.measure_peer(peer, problem, cold)
-                    if not measured_peer:
+    def peer_samplers(self, problem: Problem, cold: bool) -> tuple[dict[str, Sampler], dict[str, float], str]:
+        """What takes samples of the peers' times, their errors, and remarks."""
+        samplers, errors, note = {}, {}, ""
+        for name, peer in self.peers.items():
+            with self.recording_failures(f"{name} {problem.op} {problem.shape} {problem.dtype}"):
+                out = problem.out()
+                call = peer.on_device(problem, out)
+                if call is None:
+                    continue
+                try:
+                    sampler = device_sampler(call, self.device.name, cold=cold)
+                except RuntimeError:  # it cannot be captured
+                    note += f"; without {name}" if cold else f"; {name} eager"
+                    if cold:  # a warm time cannot be compared with our cold one
                         continue
-                    result, errors[name], captured = measured_peer
-                    note += "" if captured else f"; without {name}" if cold else f"; {name} eager"
-                    if captured or not cold:  # a warm time cannot be compared with our cold one
-                        results[name] = result
-            best = min(results, key=lambda name: results[name].median, default=None)
-            self._peer_results[cold] = results, errors.get(best), note
-        return self._peer_results[cold]
-
-    def measure_peer(self, peer: Peer, problem: Problem, cold: bool) -> tuple[Benchmark, float, bool] | None:
-        """A peer's time, its error, and whether its call could be captured in a graph; if not, eager calls with
-        warm caches were timed. None if it has no such operation."""
-        out = problem.out()
-        call = peer.on_device(problem, out)
-        if call is None:
-            return None
-        device, captured = self.device.name, True
-        try:
-            result = measure(call, device, cold=cold, max_seconds=self.seconds)
-        except RuntimeError:
-            captured = False
-            samples = collect(partial(eager, call, device), None, self.seconds)
-            result = Benchmark(samples, "device", False, 20, device)
-        _core.synchronize(device)
-        return result, problem.error(asnumpy(out), None, peer=True), captured
+                    sampler = Sampler(partial(eager, call, self.device.name, EAGER_CALLS), EAGER_CALLS)
+                    sampler.sample()
+                _core.synchronize(self.device.name)
+                errors[name] = problem.error(asnumpy(out), None, peer=True)
+                samplers[name] = sampler
+        return samplers, errors, note
 
     # ---- the laboratory ----
 
@@ -602,7 +611,7 @@ class Run:
             self.say(f"✗ {self.failures[-1]}", style="red")
 
 
-def eager(call: Callable[[int], Any], device: str, inner: int = 20) -> float:
+def eager(call: Callable[[int], Any], device: str, inner: int) -> float:
     """Seconds per call between two events on the default stream, for calls that cannot be captured."""
     begin = _core.mark(device)
     for _ in range(inner):

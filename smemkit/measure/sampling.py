@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from smemkit import _core
 
-__all__ = ["collect", "device_samples"]
+__all__ = ["Sampler", "collect", "collect_alternately", "device_sampler", "device_samples"]
 
 _Sample = TypeVar("_Sample")
+
+
+class Sampler(NamedTuple):
+    """Takes samples of a call's time."""
+
+    sample: Callable[[], float]  # seconds per call
+    calls: int  # in a sample
+
+
+def device_sampler(call: Callable[[int], Any], device: str, *, cold: bool, warmup: int | None = None) -> Sampler:
+    """Samples of work on a CUDA stream, by the device's clock.
+
+    The parameters are those of `smemkit.measure.benchmarks.measure`.
+    """
+    _core.synchronize(device)  # the operands may be pending on any stream
+    flush = 2 * _core.device_properties(device)["l2_bytes"] if cold else 0
+    graph = _core.Graph(call, device, 1, flush, 1 if warmup is None else warmup)
+    seconds = min(graph.replay(), graph.replay())
+    inner = 1 if cold else max(1, min(20, int(1e-3 / max(seconds, 1e-6))))
+    if inner > 1:
+        graph = _core.Graph(call, device, inner, 0, 0)
+    return Sampler(graph.replay, inner)
 
 
 def device_samples(
@@ -22,18 +44,18 @@ def device_samples(
     repeat: int | None = None,
     max_seconds: float = 1.0,
 ) -> tuple[tuple[float, ...], int]:
-    """Seconds per call of work on a CUDA stream, by the device's clock: every sample, and the calls per sample.
+    """Every sample of a `device_sampler`, and the calls per sample."""
+    sampler = device_sampler(call, device, cold=cold, warmup=warmup)
+    return collect(sampler.sample, repeat, max_seconds), sampler.calls
 
-    The parameters are those of `smemkit.measure.benchmarks.measure`.
-    """
-    _core.synchronize(device)  # the operands may be pending on any stream
-    flush = 2 * _core.device_properties(device)["l2_bytes"] if cold else 0
-    graph = _core.Graph(call, device, 1, flush, 1 if warmup is None else warmup)
-    seconds = min(graph.replay(), graph.replay())
-    inner = 1 if cold else max(1, min(20, int(1e-3 / max(seconds, 1e-6))))
-    if inner > 1:
-        graph = _core.Graph(call, device, inner, 0, 0)
-    return collect(graph.replay, repeat, max_seconds), inner
+
+def collect_alternately(
+    samples: Mapping[str, Callable[[], _Sample]], max_seconds: float
+) -> dict[str, tuple[_Sample, ...]]:
+    """Samples of several things, one of each in a round: what slows a device or its host for a while, such as a
+    limit of its power, slows all of them. They share `max_seconds`, but there are at least three rounds."""
+    rounds = collect(lambda: [sample() for sample in samples.values()], None, max_seconds)
+    return dict(zip(samples, zip(*rounds, strict=True), strict=True))
 
 
 def collect(sample: Callable[[], _Sample], repeat: int | None, max_seconds: float) -> tuple[_Sample, ...]:

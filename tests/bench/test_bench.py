@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+import time
 from dataclasses import asdict, replace
 from functools import partial
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from smemkit.bench import rows as rows_module
 from smemkit.bench.rows import Problem, Row, measured, reduced, transposed
 from smemkit.measure.benchmarks import Benchmark, measure_host
 from smemkit.measure.operands import random
+from smemkit.measure.sampling import Sampler
 
 LIMITS = smemkit.Ceilings(
     "a GPU", copy_bandwidth=4e12, read_bandwidth=5e12, fp32=6e13, f16=8e14, h2d=5e10, d2h=4e10
@@ -213,6 +215,16 @@ def measure_with_host_clock(call, device, *, cold, max_seconds, **work):
     return replace(result, clock="device", cold=cold)
 
 
+def sampler_of_the_host(call, device, *, cold):
+    def sample():
+        start = time.perf_counter()
+        call(None)
+        return time.perf_counter() - start
+
+    sample()
+    return Sampler(sample, 1)
+
+
 @pytest.fixture
 def run(monkeypatch):
     """A benchmark run with small suites."""
@@ -233,6 +245,7 @@ def run(monkeypatch):
         "HUGE_MEMORY": 1 << 60,
         "kernels": lambda op: [row for row in rows if row.op == op and row.needs != "host"],
         "measure": measure_with_host_clock,
+        "device_sampler": sampler_of_the_host,
         "ceilings": lambda device: LIMITS,
         "find_peers": lambda device, say: {"numpy": peers.Numpy(), "torch": FakeTorchPeer()},
     }.items():
@@ -466,15 +479,34 @@ def test_wrong_peer_is_skipped_and_reported(run, monkeypatch):
 
 
 def test_a_peer_that_refuses_a_capture_is_measured_eagerly(run, monkeypatch):
-    def refuse(call, device, *, cold, max_seconds, **work):
-        if not work:  # a peer
+    def refuse(call, device, *, cold):
+        if call.__qualname__.startswith("FakeTorchPeer."):
             raise RuntimeError("not while a stream is captured")
-        return measure_with_host_clock(call, device, cold=cold, max_seconds=max_seconds, **work)
+        return sampler_of_the_host(call, device, cold=cold)
 
-    monkeypatch.setattr(suites, "measure", refuse)
+    monkeypatch.setattr(suites, "device_sampler", refuse)
     rows = run.measure(["matmul"])
     assert run.failures == []
     assert all(row.case.endswith("; torch eager") and row.peers["torch"] > 0 for row in rows)
+
+
+def test_the_chosen_kernel_and_its_peers_are_measured_alternately(run, monkeypatch):
+    order = []
+
+    def logged(call, device, *, cold):
+        name = "torch" if call.__qualname__.startswith("FakeTorchPeer.") else "ours"
+        return Sampler(lambda: order.append(name) or 1e-6, 1)
+
+    monkeypatch.setattr(suites, "device_sampler", logged)
+    monkeypatch.setattr(Problem, "error", lambda *args, **keywords: 0.0)
+    problem = run.problem(Row("reduce", "reduce", "", shape=[1000], cold=False))
+    for kernel, expected in ((None, {"ours", "torch"}), ("tree", {"ours"})):  # the second shares the peers' times
+        order.clear()
+        row = Row("reduce", "reduce", "", shape=[1000], kernel=kernel, cold=False)
+        ours, peers, *_ = run.compare(problem, problem.call(kernel=kernel), row)
+        rounds = len(order) // len(expected)
+        assert rounds >= 3 and order == sorted(expected) * rounds
+        assert len(ours.samples) == rounds and set(peers) == {"torch"}
 
 
 def test_suite_durations_are_reported(run, capsys):
