@@ -1,4 +1,4 @@
-"""Makes `smemkit.Array` a chunk type of Dask: its size, its hash, and how chunks are put together."""
+"""Makes `smemkit.Array` a chunk type of Dask: its size, its hash, how chunks are put together, and how they travel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dask.sizeof import sizeof
 
 from smemkit import arrays
 from smemkit._core import Array
+from smemkit.dask import transport
 from smemkit.dask.chunks import task
 
 __all__: list[str] = []
@@ -21,6 +22,7 @@ def register() -> None:
     """Registers the type; more than once does no harm."""
     da.register_chunk_type(Array)
     concatenate_lookup.register(Array, concatenate)
+    transport.register()
     sizeof.register(Array, lambda x: x.nbytes)
     normalize_token.register(Array, lambda x: ("smemkit.Array", x.device, normalize_token(x.numpy())))
 
