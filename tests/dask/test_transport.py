@@ -11,7 +11,7 @@ pytest.importorskip("distributed", reason="serialisation is distributed's")
 from distributed.protocol import deserialize, serialize
 
 import smemkit
-import smemkit.dask  # noqa: F401  registers the serialisation
+import smemkit.dask
 
 OVER_UCX = ("cuda", "dask", "pickle", "error")
 
