@@ -27,7 +27,7 @@ from smemkit.measure.benchmarks import Benchmark, measure, measure_host
 from smemkit.measure.ceilings import Ceilings, ceilings
 from smemkit.measure.formats import format_seconds
 from smemkit.measure.operands import random
-from smemkit.measure.sampling import Sampler, collect, collect_alternately, device_sampler
+from smemkit.measure.sampling import Sampler, calls_per_sample, collect, collect_alternately, device_sampler
 from smemkit.measure.timing import timed
 from smemkit.table.kernel_table import KernelInfo, kernels
 
@@ -123,7 +123,6 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
 }
 TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
 SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may take
-EAGER_CALLS = 20  # in a sample of a peer whose call cannot be captured
 HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that does not fit the device memory at once
 UPLOAD_RATE, DOWNLOAD_RATE = 44e9, 35e9  # bytes per second over PCIe, for the bound of an end-to-end row
 SUITES = (*SIZES, "planner", "transfer", "end_to_end", "hierarchy", "call", "executor")
@@ -293,12 +292,12 @@ class Run:
         samples = collect_alternately(in_turn, self.seconds * len(in_turn))
         if not alone:
             peers = {
-                name: Benchmark(samples[name], "device", cold, sampler.calls, device)
+                name: Benchmark(tuple(samples[name]), "device", cold, sampler.calls, device)
                 for name, sampler in samplers.items()
             }
             best = min(peers, key=lambda name: peers[name].median, default=None)
             self._peer_results[cold] = peers, errors.get(best), note
-        result = Benchmark(samples["ours"], "device", cold, ours.calls, device, **problem.work)
+        result = Benchmark(tuple(samples["ours"]), "device", cold, ours.calls, device, **problem.work)
         return result, *self._peer_results[cold]
 
     def fraction(self, row: Row, ours: Benchmark) -> float | None:
@@ -325,8 +324,9 @@ class Run:
                     note += f"; without {name}" if cold else f"; {name} eager"
                     if cold:  # a warm time cannot be compared with our cold one
                         continue
-                    sampler = Sampler(partial(eager, call, self.device.name, EAGER_CALLS), EAGER_CALLS)
-                    sampler.sample()
+                    sample = partial(eager, call, self.device.name)
+                    inner = calls_per_sample(min(sample(1), sample(1)))
+                    sampler = Sampler(partial(sample, inner), inner)
                 _core.synchronize(self.device.name)
                 errors[name] = problem.error(asnumpy(out), None, peer=True)
                 samplers[name] = sampler

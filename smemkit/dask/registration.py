@@ -1,4 +1,4 @@
-"""Makes `smemkit.Array` a chunk type of Dask: its size, its hash, how chunks are put together, and how they travel."""
+"""Makes `smemkit.Array` a chunk type of Dask: its size, its hash, how chunks are joined, and how they travel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How Arrays travel between the processes of a cluster: over UCX their bytes go from GPU to GPU, over other links an
-Array is pickled, and goes through host memory.
+"""How Arrays travel between the processes of a cluster: over UCX their bytes go from GPU to GPU; over other links
+an Array is pickled, and goes through host memory.
 
 UCX opens another process's memory only if `cudaMalloc` allocated it (CUDA C++ Programming Guide, "Interprocess
 Communication"). smemkit's memory pool cannot be opened so, and RMM's buffers, into which UCX receives, can.
@@ -30,8 +30,8 @@ class Bytes:
 
 
 def serialize(x: Array) -> tuple[dict[str, Any], list[Any]]:
-    """What describes an Array, and a buffer of RMM with its elements in C order. NotImplementedError, upon which Dask
-    pickles the Array, if it is not on the process's current GPU, if it has no bytes, and without RMM."""
+    """What describes an Array, and a buffer of RMM with its elements in C order. NotImplementedError, upon which
+    Dask pickles the Array, if it is not on the process's current GPU, if it has no bytes, and without RMM."""
     if x.device == "cpu" or x.nbytes == 0 or importlib.util.find_spec("rmm") is None:
         raise NotImplementedError("smemkit.Array")
     import rmm

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from smemkit import _core
 
-__all__ = ["Sampler", "collect", "collect_alternately", "device_sampler", "device_samples"]
+__all__ = ["Sampler", "calls_per_sample", "collect", "collect_alternately", "device_sampler", "device_samples"]
 
 _Sample = TypeVar("_Sample")
 
@@ -28,11 +29,15 @@ def device_sampler(call: Callable[[int], Any], device: str, *, cold: bool, warmu
     _core.synchronize(device)  # the operands may be pending on any stream
     flush = 2 * _core.device_properties(device)["l2_bytes"] if cold else 0
     graph = _core.Graph(call, device, 1, flush, 1 if warmup is None else warmup)
-    seconds = min(graph.replay(), graph.replay())
-    inner = 1 if cold else max(1, min(20, int(1e-3 / max(seconds, 1e-6))))
+    inner = 1 if cold else calls_per_sample(min(graph.replay(), graph.replay()))
     if inner > 1:
         graph = _core.Graph(call, device, inner, 0, 0)
     return Sampler(graph.replay, inner)
+
+
+def calls_per_sample(seconds: float) -> int:
+    """How many calls of so many seconds a sample with warm caches has: a millisecond of them, but 20 at most."""
+    return max(1, min(20, int(1e-3 / max(seconds, 1e-6))))
 
 
 def device_samples(
@@ -51,11 +56,20 @@ def device_samples(
 
 def collect_alternately(
     samples: Mapping[str, Callable[[], _Sample]], max_seconds: float
-) -> dict[str, tuple[_Sample, ...]]:
-    """Samples of several things, one of each in a round: what slows a device or its host for a while, such as a
-    limit of its power, slows all of them. They share `max_seconds`, but there are at least three rounds."""
-    rounds = collect(lambda: [sample() for sample in samples.values()], None, max_seconds)
-    return dict(zip(samples, zip(*rounds, strict=True), strict=True))
+) -> dict[str, list[_Sample]]:
+    """Samples of several things, one of each in a round, in an order that changes at random: what slows a device
+    or its host for a while, such as a limit of its power, slows all of them, and none comes always after the
+    hottest. They share `max_seconds`, but there are at least three rounds."""
+    shuffle, names = random.Random(0).shuffle, list(samples)
+    results: dict[str, list[_Sample]] = {name: [] for name in names}
+
+    def sample_all() -> None:
+        shuffle(names)
+        for name in names:
+            results[name].append(samples[name]())
+
+    collect(sample_all, None, max_seconds)
+    return results
 
 
 def collect(sample: Callable[[], _Sample], repeat: int | None, max_seconds: float) -> tuple[_Sample, ...]:
