@@ -2,11 +2,11 @@
 // (tma.cuh).
 //
 // The idea: eight warps multiply 64 sides of one operand by 16 or 32 of the other each, and wait for nobody but
-// the copies. mma wants its operands in registers that follow each other: of the first operand those of two sides,
-// of the second two elements along k. What lanes load, without bank conflicts and without moving registers:
+// the copies, for which they ask before they need them. mma wants its operands in registers that follow each
+// other: of the first operand those of two sides, of the second two elements along k. What lanes load, without
+// bank conflicts and without moving registers:
 // - One operand is contiguous along k: it is the second, and one instruction loads both elements. If it is A, the
-// sums
-//   are those of the transpose of C.
+//   sums are those of the transpose of C.
 // - None is: lanes load elements 2t and 2t + 1 along k of both, one by one.
 // - Both are: elements t and t + 4, one by one, of sides that are two apart.
 // Launch: blocks of 384 threads, one per multiprocessor.
@@ -68,36 +68,85 @@ struct roles {
 // A warp's sums: of each pair of an mma's sides.
 template <class Step>
 struct warp_sums {
-    static constexpr int N = roles<Step>::WARP_SECOND / SECOND;
+    using R = roles<Step>;
+    static constexpr int N = R::WARP_SECOND / SECOND;
+
+    struct fragment { // of the first operand, for an mma
+        double2 upper, lower;
+    };
 
     double sum[FRAGMENTS][N][4];
 
-    // Adds a step's products, of the sides from `first` and `second` on.
-    __device__ void add(const Step &of, int first, int second)
+    static __device__ fragment load_first(const Step &of, int first, int i, int k)
     {
-        using R = roles<Step>;
-        const double *first_tile = R::SWAPPED ? of.b[0] : of.a[0], *second_tile = R::SWAPPED ? of.a[0] : of.b[0];
+        using F = typename R::fragments;
+        const double *tile = R::SWAPPED ? of.b[0] : of.a[0];
+
+        first += i * FIRST;
+        return {F::template load<Step, R::FIRST_ALONG_K>(tile, first, k),
+                F::template load<Step, R::FIRST_ALONG_K>(tile, first + FIRST / 2, k)};
+    }
+
+    static __device__ void load_second(double2 (&to)[N], const Step &of, int second, int k)
+    {
+        const double *tile = R::SWAPPED ? of.a[0] : of.b[0];
 
 #pragma unroll
-        for (int k = 0; k < Step::BK; k += MK) {
-            double2 right[N];
+        for (int j = 0; j < N; j++)
+            to[j] = R::fragments::template load<Step, R::SECOND_ALONG_K>(tile, second + j * SECOND, k);
+    }
+
+    // Adds the products of `length` elements along k, of the sides from `first` and `second` on. While one mma
+    // runs the operands of the next are loaded, also those of the next stage, for which the warp has asked an mma
+    // before: a warp that waits leaves the tensor core idle.
+    __device__ void add(step_ring<Step> &ring, int first, int second, int length, unsigned &turn)
+    {
+        constexpr int STAGES = step_ring<Step>::STAGES, MMAS = Step::BK / MK;
+        static_assert(MMAS % 2 == 0 && FRAGMENTS % 2 == 0, "a step ends with the registers that it began with");
+        fragment left[2];
+        double2 right[2][N];
+
+        wait(&ring.full[turn % STAGES], turn / STAGES);
+        load_second(right[0], ring.stages[turn % STAGES], second, 0);
+        left[0] = load_first(ring.stages[turn % STAGES], first, 0, 0);
+        for (int done = 0; done < length; done += Step::BK, turn++) {
+            const Step &of = ring.stages[turn % STAGES];
+            const unsigned s = (turn + 1) % STAGES, phase = (turn + 1) / STAGES;
+            const bool more = done + Step::BK < length;
+            bool ready = false;
 
 #pragma unroll
-            for (int j = 0; j < N; j++)
-                right[j] =
-                    R::fragments::template load<Step, R::SECOND_ALONG_K>(second_tile, second + j * SECOND, k);
+            for (int q = 0; q < MMAS; q++)
 #pragma unroll
-            for (int i = 0; i < FRAGMENTS; i++) {
-                const double2 upper =
-                    R::fragments::template load<Step, R::FIRST_ALONG_K>(first_tile, first + i * FIRST, k);
-                const double2 lower = R::fragments::template load<Step, R::FIRST_ALONG_K>(
-                    first_tile, first + i * FIRST + FIRST / 2, k);
+                for (int i = 0; i < FRAGMENTS; i++) {
+                    fragment &next = left[(i + 1) % 2];
 
+                    if (q == MMAS - 1 && i == 0 && more)
+                        ready = ptx::mbarrier_try_wait_parity(&ring.full[s], phase % 2);
+                    if (i < FRAGMENTS - 1) {
+                        next = load_first(of, first, i + 1, q * MK);
+                    } else if (q < MMAS - 1) {
+                        load_second(right[(q + 1) % 2], of, second, (q + 1) * MK);
+                        next = load_first(of, first, 0, (q + 1) * MK);
+                    } else {
+                        __syncwarp(); // all lanes have loaded before the stage is released
+                        release_stage(ring, turn);
+                        if (more) {
+                            if (!ready)
+                                wait(&ring.full[s], phase);
+                            load_second(right[0], ring.stages[s], second, 0);
+                            next = load_first(ring.stages[s], first, 0, 0);
+                        }
+                    }
 #pragma unroll
-                for (int j = 0; j < N; j++)
-                    ptx::mma_m16n8k8_f64(sum[i][j], {upper.x, lower.x, upper.y, lower.y}, {right[j].x, right[j].y},
-                                         sum[i][j]);
-            }
+                    for (int j = 0; j < N; j++) {
+                        const fragment &x = left[i % 2];
+                        const double2 &y = right[q % 2][j];
+
+                        ptx::mma_m16n8k8_f64(sum[i][j], {x.upper.x, x.lower.x, x.upper.y, x.lower.y}, {y.x, y.y},
+                                             sum[i][j]);
+                    }
+                }
         }
     }
 
@@ -105,7 +154,6 @@ struct warp_sums {
     __device__ void store(row_buffer &buffer, const plain_product<double> &p, int matrix, int64_t y,
                           int64_t x) const
     {
-        using R = roles<Step>;
         using packs = row_packs<double>;
         const int lane = threadIdx.x % WARP;
         const int64_t m = p.mapped.m, n = p.mapped.n;
@@ -147,7 +195,6 @@ template <class Step>
 static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_product<double> &p)
 {
     using R = roles<Step>;
-    constexpr int STAGES = step_ring<Step>::STAGES;
     const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
     const int first = warp / R::RIGHT * WARP_FIRST, second = warp % R::RIGHT * R::WARP_SECOND;
     unsigned turn = 0;
@@ -157,14 +204,7 @@ static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_produ
         int matrix, row, column;
 
         p.mapped.order.position(tile, matrix, row, column);
-        for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
-            const unsigned s = turn % STAGES;
-
-            wait(&ring.full[s], turn / STAGES);
-            sums.add(ring.stages[s], first, second);
-            __syncwarp(); // all lanes have loaded before the stage is released
-            release_stage(ring, turn);
-        }
+        sums.add(ring, first, second, (int)p.mapped.k, turn);
         sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
                    (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
     }

@@ -21,7 +21,7 @@ constexpr int MULTIPLYING = 2, BLOCK = (1 + MULTIPLYING) * GROUP; // warpgroups,
 constexpr int SHARED_BYTES = 227 << 10;                           // of a block
 constexpr int ROW_BYTES = 128;         // of a tile, and of a tile of C before it is stored
 constexpr int TILE_ROWS_TOGETHER = 12; // tiles that run at the same time form a square
-constexpr int COPYING_REGISTERS = 40, MULTIPLYING_REGISTERS = 232; // per thread; of the 168 that all begin with
+constexpr int COPYING_REGISTERS = 24, MULTIPLYING_REGISTERS = 240; // per thread; of the 168 that all begin with
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
 // another has rows across it, in panels. Chunk c of row r, 16 bytes, is at c ^ r % 8.
