@@ -9,15 +9,17 @@
 //   sums are those of the transpose of C.
 // - None is: lanes load elements 2t and 2t + 1 along k of both, one by one.
 // - Both are: elements t and t + 4, one by one, of sides that are two apart.
-// Launch: blocks of 384 threads, one per multiprocessor.
+// If the last tiles would leave three quarters of the multiprocessors idle, four blocks share each of them: each
+// loads the whole tiles of A and B, and multiplies a quarter. Launch: blocks of 384 threads, one per
+// multiprocessor.
 #pragma once
 
 #include "../../common/ptx/mma.cuh"
 #include "tma.cuh"
 
-constexpr int FIRST = 16, SECOND = 8, MK = 8;                  // of an mma: sides of both operands, and k
-constexpr int WARPS = MULTIPLYING * GROUP / WARP;              // that multiply
-constexpr int WARP_FIRST = 64, FRAGMENTS = WARP_FIRST / FIRST; // sides of the first operand, of a warp
+constexpr int FIRST = 16, SECOND = 8, MK = 8;     // of an mma: sides of both operands, and k
+constexpr int WARPS = MULTIPLYING * GROUP / WARP; // that multiply
+constexpr int WARP_FIRST = 64;                    // sides of the first operand, of a warp
 
 // Which elements are those of mma, for a pair of layouts. Lane 4 i + t has those of side i at t and t + 4 along k.
 template <bool FIRST_ALONG_K, bool SECOND_ALONG_K>
@@ -62,14 +64,16 @@ struct roles {
     static constexpr int FIRST_SIDES = SWAPPED ? Step::BN : BM, SECOND_SIDES = SWAPPED ? BM : Step::BN;
     static constexpr int DOWN = FIRST_SIDES / WARP_FIRST, RIGHT = WARPS / DOWN; // warps
     static constexpr int WARP_SECOND = SECOND_SIDES / RIGHT;                    // sides of a warp
+    static constexpr bool HAS_QUARTERS = WARP_SECOND / SECOND % 4 == 0; // a warp stores sums of two mmas at once
     using fragments = ::fragments<FIRST_ALONG_K, SECOND_ALONG_K>;
 };
 
-// A warp's sums: of each pair of an mma's sides.
-template <class Step>
+// A warp's sums, of each pair of an mma's sides, in a tile, or in a quarter of one.
+template <class Step, bool QUARTER>
 struct warp_sums {
     using R = roles<Step>;
-    static constexpr int N = R::WARP_SECOND / SECOND;
+    static constexpr int PARTS = QUARTER ? 2 : 1; // of both sides
+    static constexpr int FRAGMENTS = WARP_FIRST / FIRST / PARTS, N = R::WARP_SECOND / SECOND / PARTS;
 
     struct fragment { // of the first operand, for an mma
         double2 upper, lower;
@@ -190,23 +194,39 @@ struct warp_sums {
     }
 };
 
-// A warp that multiplies: its part of each tile.
+// A warp's part of a tile, or of one of its quarters.
+template <bool QUARTER, class Step>
+static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<double> &p, int64_t item,
+                                     int quarter, unsigned &turn)
+{
+    using R = roles<Step>;
+    using sums_type = warp_sums<Step, QUARTER>;
+    constexpr int PARTS = sums_type::PARTS;
+    const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
+    const int first = (warp / R::RIGHT * WARP_FIRST + quarter / 2 * R::FIRST_SIDES) / PARTS;
+    const int second = (warp % R::RIGHT * R::WARP_SECOND + quarter % 2 * R::SECOND_SIDES) / PARTS;
+    sums_type sums = {};
+    int matrix, row, column;
+
+    sums.add(ring, first, second, (int)p.mapped.k, turn);
+    p.mapped.order.position(item, matrix, row, column);
+    sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
+               (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
+}
+
+// A warp that multiplies: its part of each tile, and of each quarter.
 template <class Step>
 static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_product<double> &p)
 {
-    using R = roles<Step>;
-    const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
-    const int first = warp / R::RIGHT * WARP_FIRST, second = warp % R::RIGHT * R::WARP_SECOND;
     unsigned turn = 0;
 
-    for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
-        warp_sums<Step> sums = {};
-        int matrix, row, column;
+    for (int64_t item = blockIdx.x; item < p.mapped.order.count(); item += gridDim.x) {
+        const int quarter = p.mapped.order.quarter(item);
 
-        p.mapped.order.position(tile, matrix, row, column);
-        sums.add(ring, first, second, (int)p.mapped.k, turn);
-        sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
-                   (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
+        if (quarter < 0)
+            multiply_tile<false>(ring, p, item, 0, turn);
+        else if constexpr (roles<Step>::HAS_QUARTERS)
+            multiply_tile<true>(ring, p, item, quarter, turn);
     }
 }
 
@@ -229,10 +249,14 @@ template <int COLUMNS>
 [[nodiscard]] static cudaError_t launch_dmma(const matmul_args *args, cudaStream_t stream)
 {
     return launch_plain<double, COLUMNS>(
-        args, stream, [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
+        args, stream, [&](auto along, auto p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
             using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
+            tile_order &order = p.mapped.order;
+            const int64_t last = order.tiles() % args->multiprocessors; // of a round that is not full
 
+            if (roles<Step>::HAS_QUARTERS && 4 * last <= args->multiprocessors)
+                order.quartered = last;
             return launch_on_multiprocessors<matmul_doubles<Step>>(args, p.mapped, stream, a_map, b_map, p);
         });
 }

@@ -155,18 +155,35 @@ struct step_ring {
     uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
 };
 
-// The tiles of C, in an order in which those that run at the same time share rows and columns of tiles.
+// What blocks compute: the tiles of C, in an order in which those that run at the same time share rows and columns
+// of tiles. Of the last tiles some may be divided into quarters.
 struct tile_order {
     int64_t matrices, down, right;
+    int64_t quartered = 0; // tiles
 
-    __host__ __device__ int64_t count() const
+    __host__ __device__ int64_t tiles() const
     {
         return matrices * down * right;
     }
 
-    // the matrix, and the tile's row and column
-    __device__ void position(int64_t tile, int &matrix, int &row, int &column) const
+    // how many tiles and quarters
+    __host__ __device__ int64_t count() const
     {
+        return tiles() + 3 * quartered;
+    }
+
+    // the quarter's number, 0 to 3; -1 for a whole tile
+    __device__ int quarter(int64_t item) const
+    {
+        const int64_t whole = tiles() - quartered;
+
+        return item < whole ? -1 : (int)((item - whole) % 4);
+    }
+
+    // the matrix, and the tile's row and column
+    __device__ void position(int64_t item, int &matrix, int &row, int &column) const
+    {
+        const int64_t whole = tiles() - quartered, tile = item < whole ? item : whole + (item - whole) / 4;
         const int64_t of_matrix = down * right, in_matrix = tile % of_matrix;
         const int64_t first = in_matrix / (TILE_ROWS_TOGETHER * right) * TILE_ROWS_TOGETHER;
         const int64_t rows = min((int64_t)TILE_ROWS_TOGETHER, down - first), index = in_matrix - first * right;
