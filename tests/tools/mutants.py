@@ -496,6 +496,20 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k 'no_fault and dmma' --full",
     ),
     Mutant(
+        "dmma-loads-a-stage-before-it-is-full",
+        "kernels/matmul/production/dmma.cuh",
+        "                            if (!ready)\n                                wait(&ring.full[s], phase);\n",
+        "",
+        "tests/ops/test_matmul.py -k 'no_fault and dmma' --full",
+    ),
+    Mutant(
+        "dmma-computes-a-quarter-twice",
+        "kernels/matmul/production/dmma.cuh",
+        "quarter % 2 * R::SECOND_SIDES",
+        "quarter % 1 * R::SECOND_SIDES",
+        "tests/ops/test_tensor_cores.py -k every_pair_of_layouts",
+    ),
+    Mutant(
         "dmma-takes-other-elements-of-b",
         "kernels/matmul/production/dmma.cuh",
         "return BOTH_ALONG_K ? i % 4 * 2 + i / 4",
