@@ -91,11 +91,12 @@ _PERMUTED = [(3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3), (2, 3, 0, 1), (3, 0, 1, 2
 EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
     "matmul": [
         *(Extra((n, n, n), "float16") for n in (1024, 2048, 4095, 4096, 8192, 16_384)),
-        *(Extra((n, n, n), "bfloat16") for n in (4096, 8192)),
+        *(Extra((n, n, n), "bfloat16") for n in (4095, 4096, 8192, 16_384)),
         *(Extra((n, n, n), precision="high") for n in (1024, 2048, 4095, 4096, 8192)),
         Extra((5001, 3001, 7001), precision="high"),
         Extra((16_384, 16_384, 16_384)),
         *(Extra((n, n, n), "float64") for n in (1024, 2048, 4096, 8192)),
+        Extra((5000, 5000, 1000), "float64"),  # of 13 rounds of tiles the last has 16
         *(Extra((2048, 2048, 2048), dtype) for dtype in ("int8", "int16", "int32", "int64")),
         *(Extra((n, n, n), "int8 to int32") for n in (4096, 8192)),
         *(
