@@ -350,7 +350,8 @@ numpy.testing.assert_array_equal(smemkit.reverse(x, kernel="scratch"), x[::-1])
 @pytest.mark.xdist_group("added rungs")  # one process builds the tree
 def test_a_new_rung_is_tested_without_a_new_test(tree_with_added_rungs):
     this = tree_with_added_rungs / "tests/test_build.py"
-    options = ["-q", "-p", "no:cacheprovider", "-k", "scratch", f"--ignore={this}"]
+    # one process: each would collect all tests, which takes longer than to run these
+    options = ["-q", "-n0", "-p", "no:cacheprovider", "-k", "scratch", f"--ignore={this}"]
     done = run_in(tree_with_added_rungs, "-m", "pytest", *options, str(tree_with_added_rungs / "tests"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^[1-9]\d* passed", done.stdout, re.MULTILINE), done.stdout
