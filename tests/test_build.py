@@ -317,8 +317,10 @@ def tree_with_added_rungs(tmp_path_factory):
             table.write(ROW.format(name, order))
     others = ("LD_PRELOAD", "CFLAGS", "CXXFLAGS", "LDFLAGS")
     environ = {name: value for name, value in os.environ.items() if name not in others}
+    # the tree's folder is another one in each run, and paths in it are part of what ccache compares otherwise
+    environ |= {"SMEMKIT_CUDA": "0", "CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}
     command = [sys.executable, "setup.py", "-q", "egg_info", "build_ext", "--inplace"]
-    subprocess.run(command, cwd=tree, env=environ | {"SMEMKIT_CUDA": "0"}, check=True)
+    subprocess.run(command, cwd=tree, env=environ, check=True)
     return tree
 
 
