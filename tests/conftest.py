@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if not any((ROOT / "smemkit").glob("_core.*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's threads wait actively; pytest has a process per core
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX takes most of a GPU's memory otherwise
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job ignores it; tests need it
@@ -66,6 +67,21 @@ def turn(request, tmp_path_factory):
 def device(request):
     """The name of an available device."""
     return request.param
+
+
+@pytest.fixture
+def compiled_when_used(request, monkeypatch):
+    """A `smemkit.Kernel` compiles only the builds that the test uses: most kernels of tests with this fixture are
+    checked and not launched. Tests with `compiled_at_once` have kernels as users have them."""
+    if "compiled_at_once" not in request.fixturenames:
+        from smemkit.user_kernel.program import Program
+
+        monkeypatch.setattr(Program, "can_compile", lambda program, device: False)
+
+
+@pytest.fixture
+def compiled_at_once():
+    """See `compiled_when_used`."""
 
 
 @pytest.fixture(scope="session")

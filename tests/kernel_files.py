@@ -60,7 +60,7 @@ class Case:
 
     def launch(self, operands, source=None, shared=None):
         """The launch, or the chain of launches, and its arguments."""
-        kernel = compiled(self) if source is None else smemkit.Kernel(source, self.kernel)
+        kernel = kernel_of(self) if source is None else not_compiled_yet(source, self.kernel)
         shape = self.grid, self.block, self.shared if shared is None else shared
         if not self.chain:
             return kernel[shape], tuple(operands.values())
@@ -86,8 +86,13 @@ class Case:
 
 
 @cache
-def compiled(case):
-    return smemkit.Kernel(case.path, case.kernel)
+def kernel_of(case):
+    return not_compiled_yet(case.path, case.kernel)
+
+
+def not_compiled_yet(source, name):
+    """A kernel whose builds are compiled when a launch or a check needs them: few need both."""
+    return smemkit.Kernel._to_check(source, name, options=())
 
 
 def read(path):

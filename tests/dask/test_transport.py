@@ -6,9 +6,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed", reason="serialisation is distributed's")
-
-from distributed.protocol import deserialize, serialize
+pytest.importorskip("dask.array", reason="smemkit.dask needs Dask")
 
 import smemkit
 import smemkit.dask
@@ -39,8 +37,9 @@ def buffers(device, monkeypatch):
 
 def sent_and_received(x):
     """What another process receives, and how it was sent."""
-    header, frames = serialize(x, serializers=OVER_UCX)
-    return deserialize(header, frames, deserializers=OVER_UCX), header["serializer"]
+    protocol = pytest.importorskip("distributed.protocol", reason="serialisation is distributed's")
+    header, frames = protocol.serialize(x, serializers=OVER_UCX)
+    return protocol.deserialize(header, frames, deserializers=OVER_UCX), header["serializer"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool", "complex128"])

@@ -5,6 +5,7 @@ Every program in those folders is a test, with every toolchain that compiles ker
 from its sources, without Python and without the package.
 """
 
+import fcntl
 import importlib
 import importlib.util
 import os
@@ -101,67 +102,65 @@ def _accepts(compiler, flag):
 
 
 class Builder:
-    """Compiles in the background what the selected tests need: the executor once per toolchain, then the
-    programs."""
+    """Compiles what the tests need: the executor once per toolchain, for all processes of pytest-xdist that share
+    the folder, and each program in its test."""
 
-    def __init__(self, folder, wanted):
+    def __init__(self, folder, toolchains):
         self.folder = folder
-        self.pool = ThreadPoolExecutor(os.cpu_count())
         self.sources = folder / "sources"
+        self._once("sources", self._rewrite)
+        for name in toolchains:  # here, so that no test pays for it
+            self._once(name, partial(self._executor, name))
+
+    def _once(self, what, make):
+        """Calls `make` unless a process has done so. Meanwhile the others wait: it uses all cores."""
+        with (self.folder / f"{what}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.fstat(lock.fileno()).st_size:
+                make()
+                lock.write("made")
+
+    def _rewrite(self):
         for source in [*PROGRAMS.rglob("*.cu"), *PROGRAMS.rglob("*.h")]:  # headers launch kernels too
             target = self.sources / source.relative_to(PROGRAMS)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(DIALECT.rewrite(source.read_text(), str(source)))
-        objects = {name: self._executor(name) for name in sorted({name for name, _ in wanted})}
-        self.programs = {
-            (name, program): self.pool.submit(self._program, name, program, objects[name])
-            for name, program in wanted
-        }
-        for job, _ in (compiled for each in objects.values() for compiled in each):
-            job.exception()  # waits, so that no test pays for the executor
 
     def _executor(self, name):
         toolchain = TOOLCHAINS[name]
         folder = self.folder / name
-        folder.mkdir()
-        jobs = []
+        folder.mkdir(exist_ok=True)
         # heap.c would replace the malloc that the executor itself calls
-        for source in sorted(set(EXECUTOR.glob("*.c")) - {EXECUTOR / "heap.c"}):
-            target = folder / f"{source.stem}.o"
-            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *toolchain.c_flags]
-            job = self.pool.submit(_compile, toolchain.cc, *flags, "-c", source, "-o", target)
-            jobs.append((job, target))
-        return jobs
+        sources = sorted(set(EXECUTOR.glob("*.c")) - {EXECUTOR / "heap.c"})
+        flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *toolchain.c_flags]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            commands = ((*flags, "-c", source, "-o", folder / f"{source.stem}.o") for source in sources)
+            list(pool.map(lambda words: _compile(toolchain.cc, *words), commands))
 
-    def _program(self, name, program, objects):
+    def _program(self, name, program):
         toolchain = TOOLCHAINS[name]
-        source = self.sources / f"{program}.cu"
         target = self.folder / name / program.replace("/", "-")
-        for job, _ in objects:
-            job.result()
         _compile(
             *(toolchain.cxx, *FLAGS.compile_flags(partial(_accepts, toolchain.cxx))),
             *("-I", EXECUTOR / "include"),
-            *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
+            *("-x", "c++", self.sources / f"{program}.cu", "-x", "none", *target.parent.glob("*.o")),
             *(*toolchain.link, "-lpthread", "-o", target),
         )
         return target
 
     def run(self, name, program, **environment):
-        binary = self.programs[name, program].result()
+        binary = self._program(name, program)
         return _run([*TOOLCHAINS[name].run, binary], timeout=TIMEOUT, env={**os.environ, **environment})
 
 
 @pytest.fixture(scope="session")
 def builder(request, tmp_path_factory):
     selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    wanted = [
-        (item["toolchain"], item["program"]) for item in selected if "toolchain" in item and "program" in item
-    ]
-    wanted = [item for item in wanted if not TOOLCHAINS[item[0]].missing()]
-    builder = Builder(tmp_path_factory.mktemp("executor"), wanted)
-    yield builder
-    builder.pool.shutdown(cancel_futures=True)
+    wanted = sorted({item["toolchain"] for item in selected if "toolchain" in item and "program" in item})
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "executor"
+    folder.mkdir(exist_ok=True)
+    return Builder(folder, [name for name in wanted if not TOOLCHAINS[name].missing()])
 
 
 def _program_params(programs):

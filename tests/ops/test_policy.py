@@ -200,7 +200,7 @@ def segments(count):
 def synthetic(**true):
     """Problems on which the kernel that the true thresholds choose is twice as fast as the others."""
     truth, problems = values_with("transpose", **true), []
-    for index, row in enumerate(segments(240)):
+    for index, row in enumerate(segments(times(240, 160))):
         problem = fit._read_row(index, row)
         problem.times[problem.choice(fit.H200, truth)] = 10.0
         problems.append(problem)

@@ -9,6 +9,8 @@ from together import together
 
 import smemkit
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 STORES = r"""
 #include <cooperative_groups.h>
 #include <cuda/ptx>
@@ -106,6 +108,7 @@ def test_stores_that_break_a_rule(body, message):
     "body",
     [f'asm volatile("red.async.relaxed.cluster.{TX}.add.f32 [%0], %1, [%2];" :: "r"(to), "f"(1.0f), "r"(bar));'],
 )
+@pytest.mark.usefixtures("compiled_at_once")
 def test_reductions_that_ptx_has_not_are_refused_by_name(body):
     with pytest.raises(smemkit.CompileError, match=r"red\.async"):
         stores(body)

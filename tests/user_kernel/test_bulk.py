@@ -12,6 +12,8 @@ from together import together
 
 import smemkit
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 COMMON = Path(__file__).resolve().parents[2] / "kernels" / "common"
 
 DOUBLED = """
@@ -453,6 +455,7 @@ def test_relaxed_arrivals_order_nothing(name, right):
 
 
 @pytest.mark.parametrize("name", ["arrive.acquire.cta", "test_wait.release.cta"])
+@pytest.mark.usefixtures("compiled_at_once")
 def test_orders_that_an_instruction_lacks_are_refused(name):
     text = f'asm volatile("{{ .reg .pred p; mbarrier.{name}.shared::cta.b64 p, [%0], 0; }}" :: "r"(0));'
     with pytest.raises(smemkit.CompileError, match=rf"mbarrier\.{name}"):
@@ -466,6 +469,7 @@ def test_orders_that_an_instruction_lacks_are_refused(name):
         *("add.u16", "and.u32"),
     ],
 )
+@pytest.mark.usefixtures("compiled_at_once")
 def test_reductions_that_ptx_lacks_are_refused(what):
     text = f'asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.{what} [%0], [%1], 16;"'
     with pytest.raises(smemkit.CompileError, match=rf"bulk_group\.{what}"):

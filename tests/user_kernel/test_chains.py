@@ -8,6 +8,8 @@ import pytest
 
 import smemkit
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 WAIT = "cudaGridDependencySynchronize();"
 SOURCE = r"""
 #include <cstdint>

@@ -10,6 +10,8 @@ from together import together
 
 import smemkit
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 COMMON = Path(__file__).resolve().parents[2] / "kernels" / "common"
 
 
@@ -473,6 +475,7 @@ def test_reductions_into_a_block_of_the_cluster(what, combined):
 
 
 @pytest.mark.parametrize("what", ["add.s64", "add.f32", "min.u64", "and.b64", "add.noftz.f16"])
+@pytest.mark.usefixtures("compiled_at_once")
 def test_reductions_that_ptx_lacks_in_shared_memory(what):
     with pytest.raises(smemkit.CompileError, match=rf"bytes\.{what}"):
         kernel(REDUCED.replace("OP", what))

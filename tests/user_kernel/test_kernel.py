@@ -1026,6 +1026,25 @@ def test_compiler_from_the_package(monkeypatch):
         compiler.find_compiler()
 
 
+def test_the_compiler_behind_ccache(monkeypatch, tmp_path):
+    """ccache keeps nothing that is compiled with a precompiled header. What CXX names is taken as it is."""
+    links, tools = tmp_path / "links", tmp_path / "tools"
+    for folder, names in (links, ["ccache"]), (tools, ["c++"]):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text("#!/bin/sh\n")
+            (folder / name).chmod(0o755)
+    (links / "c++").symlink_to("ccache")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", f"{links}{os.pathsep}{tools}")
+    assert compiler.find_compiler() == [str(tools / "c++")]
+    monkeypatch.setenv("CXX", "c++ -g")
+    assert compiler.find_compiler() == [str(links / "c++"), "-g"]
+    monkeypatch.delenv("CXX")
+    (tools / "c++").unlink()
+    assert compiler.find_compiler() == [str(links / "c++")]
+
+
 @pytest.mark.slow
 def test_the_package_s_compiler_compiles_and_checks(monkeypatch):
     """Its clang emits the hooks of a checked build, too. At its first use it compiles its C++ library."""
@@ -1275,9 +1294,8 @@ def test_cache_of_another_user_is_refused(used_cache, what):
         smemkit.Kernel(TINY % (1 if what in ("folder", "so") else 2))
 
 
-def test_cache_that_is_a_link_is_refused(fresh_cache, tmp_path):
-    smemkit.Kernel(TINY % 1)
-    entry = next(fresh_cache.glob("*.so"))
+def test_cache_that_is_a_link_is_refused(used_cache, tmp_path):
+    entry = next(used_cache.glob("*.so"))
     entry.rename(tmp_path / "elsewhere.so")
     entry.symlink_to(tmp_path / "elsewhere.so")
     with pytest.raises(smemkit.Error, match="would be loaded as code, and"):

@@ -9,6 +9,8 @@ from numpy.testing import assert_array_equal
 
 import smemkit
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 TESTS = Path(__file__).resolve().parents[1]
 STEPS = 5
 
@@ -166,6 +168,7 @@ def test_the_fixes_of_pipelines_name_their_functions():
         assert any(re.search(pattern, fault.fix) for fault in smemkit.check(launch, x, y, 4).faults)
 
 
+@pytest.mark.usefixtures("compiled_at_once")
 def test_pipelines_of_a_grid_are_refused_by_name():
     with pytest.raises(smemkit.CompileError, match="only pipelines inside a block run on the CPU device"):
         kernel("""

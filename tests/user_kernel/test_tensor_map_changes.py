@@ -7,6 +7,8 @@ from numpy.testing import assert_array_equal
 import smemkit
 from smemkit.checker.bulk_fixes import _map_operand
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 # each block reads the corner of one of three matrices, by a copy of the launch's map that it adapts
 KERNEL = r"""
 #include <cuda.h>

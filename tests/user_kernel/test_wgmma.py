@@ -11,6 +11,8 @@ from together import together
 
 import smemkit
 
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
+
 COMMON = Path(__file__).resolve().parents[2] / "kernels" / "common"
 TYPES = {
     "f16": np.float16,
@@ -476,6 +478,7 @@ def test_a_block_that_is_no_warpgroup():
         ("m64n8k16.f32.f16.f16", 8),
     ],
 )
+@pytest.mark.usefixtures("compiled_at_once")
 def test_forms_that_ptx_lacks_are_refused(name, count):
     outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
     vector = ", ".join(f"%{i}" for i in range(count))
