@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 import atexit as _atexit
+import sys as _sys
 
 from smemkit.arrays import (
     Array,
@@ -205,3 +206,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+if "distributed" in _sys.modules:  # a process of Dask's cluster may receive Arrays before it computes with them
+    from smemkit import dask as _dask  # noqa: F401  registers how they travel

@@ -1,10 +1,12 @@
 """How Arrays travel between the processes of a cluster: over UCX from GPU to GPU, otherwise pickled."""
 
+import pickle
 import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
+from cases import run_python
 
 pytest.importorskip("dask.array", reason="smemkit.dask needs Dask")
 
@@ -61,3 +63,11 @@ def test_an_array_is_pickled_without_rmm(device, monkeypatch):
     received, way = sent_and_received(x)
     assert way == "pickle"
     np.testing.assert_array_equal(received.numpy(), x.numpy())
+
+
+def test_a_process_of_the_cluster_can_receive_before_it_computes():
+    """Unpickling the type imports `smemkit`, and nothing more."""
+    pytest.importorskip("distributed", reason="serialisation is distributed's")
+    code = "import pickle; from distributed.protocol.cuda import cuda_deserialize;"
+    code += f"print(cuda_deserialize.dispatch(pickle.loads({pickle.dumps(smemkit.Array)!r})).__name__)"
+    assert run_python("-c", code).stdout == "deserialize\n"
