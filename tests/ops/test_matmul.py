@@ -816,6 +816,7 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float16", None, 1024, "wgmma_small", "mma"),
         ("float64", None, 4096, "dmma_large", "mma"),
         ("float64", None, 1024, "dmma_small", "mma"),
+        ("float64", None, 640, "dmma_large", "mma"),  # 25 tiles, in quarters
         ("int8", None, 4096, "wgmma_digits", "imma"),
         *((dtype, None, 4096, "wgmma_digits", "simt") for dtype in ("int32", "uint64")),
         ("uint8", None, 1024, "wgmma_digits_small", "imma"),

@@ -224,6 +224,19 @@ def test_doubles_of_every_pair_of_layouts_are_multiplied(device, orders):
         np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
+def test_whole_tiles_of_doubles_of_every_pair_of_layouts(device, orders):
+    """34 tiles are too many to be divided among 132 blocks; k is longer than all stages."""
+    a, b = integers((34, 70, 120), "float64"), integers((34, 120, 72), "float64", seed=1)
+    expected = a @ b
+    a, b = (
+        x if order == "C" else np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+        for x, order in zip((a, b), orders, strict=True)
+    )
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="dmma_large", device=device), expected)
+
+
 def test_tiles_of_doubles_have_the_same_bits(device):
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((150, 333)), rng.standard_normal((333, 140))
