@@ -83,9 +83,11 @@ def find_compiler() -> list[str]:
 
 
 def _behind_ccache(found: str) -> str:
-    """The compiler that a link to ccache calls: the next in PATH. ccache keeps nothing that is compiled with a
-    precompiled header, and would add a tenth to the time."""
-    if Path(found).resolve().name == "ccache":
+    """The compiler that a link to ccache calls: the next in PATH, unless CCACHE_COMPILER names another.
+
+    ccache keeps nothing that is compiled with a precompiled header, and would add a tenth to the time.
+    """
+    if Path(found).resolve().name == "ccache" and "CCACHE_COMPILER" not in os.environ:
         for folder in os.get_exec_path():
             other = shutil.which(Path(found).name, path=folder)
             if other and Path(other).resolve().name != "ccache":

@@ -1036,8 +1036,12 @@ def test_the_compiler_behind_ccache(monkeypatch, tmp_path):
             (folder / name).chmod(0o755)
     (links / "c++").symlink_to("ccache")
     monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("CCACHE_COMPILER", raising=False)
     monkeypatch.setenv("PATH", f"{links}{os.pathsep}{tools}")
     assert compiler.find_compiler() == [str(tools / "c++")]
+    monkeypatch.setenv("CCACHE_COMPILER", "clang++")
+    assert compiler.find_compiler() == [str(links / "c++")]
+    monkeypatch.delenv("CCACHE_COMPILER")
     monkeypatch.setenv("CXX", "c++ -g")
     assert compiler.find_compiler() == [str(links / "c++"), "-g"]
     monkeypatch.delenv("CXX")

@@ -305,8 +305,8 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
                          (double)divide_up(size.n, candidate->columns);
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
-    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors),
-                   last = (npy_intp)tiles % multiprocessors;
+    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors);
+    const npy_intp last = (npy_intp)tiles % multiprocessors; /* tiles of a round that is not full */
     const bool quarters = candidate->rule == QUARTERS && last > 0 && 4 * last <= multiprocessors;
     const double rounds = quarters ? (double)most - 1 + QUARTER_TIME : (double)most;
     const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);
