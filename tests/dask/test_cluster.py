@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("dask.array", reason="smemkit.dask needs Dask")
+pytest.importorskip("distributed", reason="a cluster needs Dask's distributed")
 
 import dask.array as da
+import distributed
 
 import smemkit
 import smemkit.dask as chunked
@@ -17,14 +18,8 @@ import smemkit.dask as chunked
 pytestmark = pytest.mark.slow  # a cluster takes seconds to start
 
 
-@pytest.fixture(scope="module")
-def distributed():
-    """The module, which takes a second to import: not while tests are collected."""
-    return pytest.importorskip("distributed", reason="a cluster needs Dask's distributed")
-
-
 @pytest.fixture(scope="module", params=[False, True], ids=["threads", "processes"])
-def client(request, distributed):
+def client(request):
     """A client of two workers with two threads each, or of two processes."""
     threads = 1 if request.param else 2
     with (
@@ -62,7 +57,7 @@ def test_results_of_a_cluster(client):
     )
 
 
-def test_arrays_stay_arrays_between_workers(client, distributed):
+def test_arrays_stay_arrays_between_workers(client):
     x = numbers((90, 70))
     a = as_arrays(x, (20, 30))
     product = chunked.matmul(a, a.T).persist()
@@ -100,7 +95,7 @@ def kill_once(chunk, marker, block_info=None):
     return chunk
 
 
-def test_a_killed_worker_loses_nothing(tmp_path, distributed):
+def test_a_killed_worker_loses_nothing(tmp_path):
     x = numbers((80, 60))
     marker = str(tmp_path / "killed")
     with (
