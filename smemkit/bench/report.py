@@ -166,8 +166,8 @@ PRODUCTS = {  # of the README's table of matmul: dtype and precision
     "float32": ("float32", "highest", (1024, 2048, 4095, 4096, 8192, 16_384)),
     'float32, `precision="high"`': ("float32", "high", (1024, 2048, 4095, 4096, 8192)),
     "float16": ("float16", None, (1024, 2048, 4095, 4096, 8192, 16_384)),
-    "bfloat16": ("bfloat16", None, (4096, 8192)),
-    "float64": ("float64", None, (1024, 2048, 4096, 8192)),
+    "bfloat16": ("bfloat16", None, (4095, 4096, 8192, 16_384)),
+    "float64": ("float64", None, (1024, 2048, 4095, 4096, 8192)),
 }
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, starmap
 from typing import Any, NamedTuple, TypeVar
@@ -95,7 +95,7 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
         *(Extra((n, n, n), precision="high") for n in (1024, 2048, 4095, 4096, 8192)),
         Extra((5001, 3001, 7001), precision="high"),
         Extra((16_384, 16_384, 16_384)),
-        *(Extra((n, n, n), "float64") for n in (1024, 2048, 4096, 8192)),
+        *(Extra((n, n, n), "float64") for n in (1024, 2048, 4095, 4096, 8192)),
         Extra((5000, 5000, 1000), "float64"),  # of 13 rounds of tiles the last has 16
         *(Extra((2048, 2048, 2048), dtype) for dtype in ("int8", "int16", "int32", "int64")),
         *(Extra((n, n, n), "int8 to int32") for n in (4096, 8192)),
@@ -133,6 +133,17 @@ def usual_dtype(info: KernelInfo) -> str:
     """The dtype in which a kernel is measured by name: a rung, at the dtype's own precision."""
     usual = ("float32", "int32") if info.role != "rung" or info.precision == "highest" else ("float16",)
     return next((dtype for dtype in usual if dtype in info.dtypes), info.dtypes[0])
+
+
+@dataclass
+class MeasuredPeer:
+    """A peer on one problem."""
+
+    name: str
+    sampler: Sampler
+    out: Array  # its result
+    remark: str
+    failed: bool = False
 
 
 class Run:
@@ -178,10 +189,12 @@ class Run:
         axis: int | None = None,
     ) -> bool:
         """Whether a problem fits the memory of device and host; if not, logs how much it needs. Besides the
-        operands there are our result and each peer's on the device; on the host the expected result, the actual
-        one and the initial content of `out`."""
+        operands there are on the device our result and each peer's, and for each a buffer of twice the L2 cache,
+        which empties it; on the host the expected result, the actual one and the initial content of `out`."""
         operands, result = problem_bytes(op, shape, dtype, axis)
-        device, host = operands + (1 + len(self.peers)) * result + SPARE, operands + 3 * result + SPARE
+        calls = 1 + len(self.peers)
+        device = operands + calls * (result + 2 * self.device.l2_bytes) + SPARE
+        host = operands + 3 * result + SPARE
         for what, needed, free in (
             (self.device.name, device, self.device.free_bytes),
             ("the host", host, Device("cpu").free_bytes),
@@ -288,18 +301,37 @@ class Run:
         device, cold = self.device.name, bool(row.cold)
         ours = device_sampler(lambda stream: operation(stream=stream), device, cold=cold)
         alone = row.kernel is not None and cold in self._peer_results
-        samplers, errors, note = ({}, {}, "") if alone else self.peer_samplers(problem, cold)
-        in_turn = {"ours": ours.sample} | {name: sampler.sample for name, sampler in samplers.items()}
+        peers, note = ([], "") if alone else self.peer_samplers(problem, cold)
+        in_turn = {"ours": ours.sample} | {peer.name: partial(self.sample, peer, problem) for peer in peers}
         samples = collect_alternately(in_turn, self.seconds * len(in_turn))
         if not alone:
-            peers = {
-                name: Benchmark(tuple(samples[name]), "device", cold, sampler.calls, device)
-                for name, sampler in samplers.items()
-            }
-            best = min(peers, key=lambda name: peers[name].median, default=None)
-            self._peer_results[cold] = peers, errors.get(best), note
+            self._peer_results[cold] = self.check_peers(problem, cold, peers, samples, note)
         result = Benchmark(tuple(samples["ours"]), "device", cold, ours.calls, device, **problem.work)
         return result, *self._peer_results[cold]
+
+    def sample(self, peer: MeasuredPeer, problem: Problem) -> float:
+        """A sample of a peer's time. A peer that fails is logged once and called no more: our row needs it not."""
+        if not peer.failed:
+            with self.recording_failures(describe(peer.name, problem)):
+                return peer.sampler.sample()
+            peer.failed = True
+        return math.nan
+
+    def check_peers(
+        self, problem: Problem, cold: bool, peers: list[MeasuredPeer], samples: dict[str, list[float]], note: str
+    ) -> tuple[dict[str, Benchmark], float | None, str]:
+        """The times of the peers whose results are right after their last call, the fastest one's error, and
+        remarks."""
+        times, errors = {}, {}
+        for peer in peers:
+            if not peer.failed:
+                with self.recording_failures(describe(peer.name, problem)):
+                    errors[peer.name] = problem.error(asnumpy(peer.out), None, peer=True)
+                    taken = tuple(samples[peer.name])
+                    times[peer.name] = Benchmark(taken, "device", cold, peer.sampler.calls, self.device.name)
+                    note += peer.remark
+        best = min(times, key=lambda name: times[name].median, default=None)
+        return times, errors.get(best), note
 
     def fraction(self, row: Row, ours: Benchmark) -> float | None:
         """The fraction of the problem's ceiling, if one was measured, otherwise of the machine's; None if operands
@@ -310,11 +342,11 @@ class Run:
             return None
         return ours.fraction_of(self.ceilings) if self.ceilings else None
 
-    def peer_samplers(self, problem: Problem, cold: bool) -> tuple[dict[str, Sampler], dict[str, float], str]:
-        """What takes samples of the peers' times, their errors, and remarks."""
-        samplers, errors, note = {}, {}, ""
+    def peer_samplers(self, problem: Problem, cold: bool) -> tuple[list[MeasuredPeer], str]:
+        """The peers that solve a problem, ready to be sampled; and remarks on those left out."""
+        found, note = [], ""
         for name, peer in self.peers.items():
-            with self.recording_failures(f"{name} {problem.op} {problem.shape} {problem.dtype}"):
+            with self.recording_failures(describe(name, problem)):
                 out = problem.out()
                 call = peer.on_device(problem, out)
                 if call is None:
@@ -330,11 +362,9 @@ class Run:
                     sample = partial(eager, call, self.device.name)
                     inner = calls_per_sample(min(sample(1), sample(1)))
                     sampler = Sampler(partial(sample, inner), inner)
-                _core.synchronize(self.device.name)
-                errors[name] = problem.error(asnumpy(out), None, peer=True)
-                samplers[name] = sampler
-                note += remark
-        return samplers, errors, note
+                _core.synchronize(self.device.name)  # a peer whose kernel fails is left out here
+                found.append(MeasuredPeer(name, sampler, out, remark))
+        return found, note
 
     # ---- the laboratory ----
 
@@ -613,6 +643,11 @@ class Run:
         except Exception as error:
             self.failures.append(f"{what}: {type(error).__name__}: {error}")
             self.say(f"✗ {self.failures[-1]}", style="red")
+
+
+def describe(peer: str, problem: Problem) -> str:
+    """A peer and a problem, for the log."""
+    return f"{peer} {problem.op} {problem.shape} {problem.dtype}"
 
 
 def eager(call: Callable[[int], Any], device: str, inner: int) -> float:

@@ -478,6 +478,47 @@ def test_wrong_peer_is_skipped_and_reported(run, monkeypatch):
     assert run.failures[0].startswith("torch transpose (20, 30) float32: ArithmeticError: relative error nan")
 
 
+def test_a_peer_that_fails_while_it_is_sampled_costs_no_row(run, monkeypatch):
+    calls = []
+
+    def fails_late(self, problem, out):
+        def call(stream):
+            calls.append(problem)
+            if calls.count(problem) > 2:
+                raise RuntimeError("an illegal memory access")
+            self.direct(problem, out)()
+
+        return call
+
+    monkeypatch.setattr(FakeTorchPeer, "on_device", fails_late)
+    rows = run.measure(["transpose"])
+    assert rows and all(row.value > 0 and row.peers == {} for row in rows)
+    assert run.failures == [
+        f"torch transpose {shape}: RuntimeError: an illegal memory access"
+        for shape in ("(20, 30) float32", "(3, 20, 30) uint8")
+    ]
+    assert all(calls.count(problem) == 3 for problem in calls)  # it is not called again
+
+
+def test_a_peer_that_becomes_wrong_while_it_is_sampled_is_reported(run, monkeypatch):
+    def wrong_later(self, problem, out):
+        calls = []
+
+        def call(stream):
+            calls.append(None)
+            if len(calls) <= 2:
+                self.direct(problem, out)()
+            else:
+                smemkit.convert(smemkit.asarray(0 * solve(problem), device="cpu"), out=out)
+
+        return call
+
+    monkeypatch.setattr(FakeTorchPeer, "on_device", wrong_later)
+    rows = run.measure(["transpose"])
+    assert rows and all(row.peers == {} for row in rows)
+    assert run.failures[0].startswith("torch transpose (20, 30) float32: ArithmeticError: relative error")
+
+
 def test_a_peer_that_refuses_a_capture_is_measured_eagerly(run, monkeypatch):
     def refuse(call, device, *, cold):
         if call.__qualname__.startswith("FakeTorchPeer."):

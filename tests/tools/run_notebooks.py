@@ -18,6 +18,7 @@ import functools
 import io
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -62,7 +63,7 @@ def run_cell(source: str, namespace: dict[str, Any], count: int, filename: str) 
         )
     outputs = []
     if printed.getvalue():
-        outputs.append({"name": "stdout", "output_type": "stream", "text": lines(printed.getvalue())})
+        outputs.append({"name": "stdout", "output_type": "stream", "text": as_displayed(printed.getvalue())})
     for data in figures():
         outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
     if value is not None:
@@ -105,6 +106,11 @@ def figures() -> list[dict[str, Any]]:
         found.append({"image/png": image, "text/plain": [repr(figure)]})
     plt.close("all")
     return found
+
+
+def as_displayed(text: str) -> list[str]:
+    """The printed lines without what a carriage return has overwritten: of a progress bar, its last state."""
+    return [re.sub(r".*\r(?=.)", "", line.replace("\x1b[2K", "")) for line in re.split(r"(?<=\n)", text) if line]
 
 
 def lines(text: str) -> list[str]:
