@@ -110,12 +110,13 @@ def figures() -> list[dict[str, Any]]:
 
 def as_displayed(text: str) -> list[str]:
     """The printed lines without what a carriage return has overwritten: of a progress bar, its last state."""
-    return [re.sub(r".*\r(?=.)", "", line.replace("\x1b[2K", "")) for line in re.split(r"(?<=\n)", text) if line]
+    text = text.replace("\x1b[2K", "").replace("\r\n", "\n")
+    return [line.rpartition("\r")[2] for line in lines(text)]
 
 
 def lines(text: str) -> list[str]:
     """Text as a notebook stores it: a list of lines."""
-    return text.splitlines(keepends=True)
+    return re.split(r"(?<=\n)(?=.)", text, flags=re.DOTALL)
 
 
 def write(folder: Path, path: Path) -> None:
