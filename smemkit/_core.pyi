@@ -322,6 +322,10 @@ def thresholds(op: str, capability: int, multiprocessors: int) -> list[tuple[str
     """Of "transpose", "reduce" or "matmul": name, value, unit, whether it grows with the GPU, whether it decides
     nothing but the choice of a kernel, explanation."""
 
+def least_k_of_matmul(kernel: str) -> int:
+    """The least k for which kernel=None may choose a kernel: its shorter sums can be less accurate than those of
+    float32. 0: any."""
+
 def predicted_matmul_times(
     multiprocessors: int,
     thresholds: Sequence[int],

@@ -50,6 +50,7 @@ static PyMethodDef methods[] = {
     {"device_properties", core_device_properties, METH_O, NULL},
     {"cuda_unavailable", core_cuda_unavailable, METH_NOARGS, NULL},
     {"thresholds", core_thresholds, METH_VARARGS, NULL},
+    {"least_k_of_matmul", core_least_k_of_matmul, METH_O, NULL},
     {"predicted_matmul_times", core_predicted_matmul_times, METH_VARARGS, NULL},
     {"dry_run_as", core_dry_run_as, METH_VARARGS, NULL},
     {"set_tuned_thresholds", core_set_tuned_thresholds, METH_VARARGS, NULL},

@@ -30,6 +30,7 @@ struct recorded_device;
 PyObject *run_recorded(const struct recorded_device *, PyObject *const *call);
 
 PyObject *core_thresholds(PyObject *module, PyObject *args);
+PyObject *core_least_k_of_matmul(PyObject *module, PyObject *name);
 PyObject *core_predicted_matmul_times(PyObject *module, PyObject *args);
 PyObject *core_dry_run_as(PyObject *module, PyObject *args);
 PyObject *core_set_tuned_thresholds(PyObject *module, PyObject *args);

@@ -130,6 +130,15 @@ PyObject *core_predicted_matmul_times(PyObject *module, PyObject *args)
     return times;
 }
 
+/* least_k_of_matmul(kernel): the least k for which the policy may choose it. */
+PyObject *core_least_k_of_matmul(PyObject *module, PyObject *name)
+{
+    const struct kernel_row *row = kernel_named(OP_matmul, name);
+
+    (void)module;
+    return row ? PyLong_FromSsize_t(least_k_of_matmul(row)) : NULL;
+}
+
 /* dry_run_as(capability, multiprocessors, l2_bytes, op, thresholds, fn, args, kwargs): a dry run as on a device
  * with these attributes and, unless they are None, with these thresholds of an op. */
 PyObject *core_dry_run_as(PyObject *module, PyObject *args)

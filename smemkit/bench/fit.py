@@ -200,7 +200,7 @@ def _read_products_by_name(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
 def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
     try:
         op, shape, times = row["op"], tuple(map(int, row["shape"])), dict(row["peers"])
-        times = {name: float(time) for name, time in times.items()}
+        times = {name: float(time) for name, time in times.items() if planner.may_be_chosen(op, shape, name)}
         bad = [time for time in (float(row["us"]), *times.values()) if not 0 < time < math.inf]
         dtype, case = np.dtype(row["dtype"]), str(row["case"])
         axes, axis = row.get("axes"), row.get("axis")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -126,6 +126,8 @@ def grade(row: Row, device: Device) -> Row:
     _core.synchronize(device.name)
     measured_seconds = {}
     for info in hopeful(row, device):
+        if not may_be_chosen(row.op, row.shape, info.name):
+            continue
         named, out = for_kernel(problem, info), problem.out()
         seconds = once(named.call(out=out, kernel=info.name), device)
         named.error(asnumpy(out), info.name)
@@ -141,6 +143,12 @@ def grade(row: Row, device: Device) -> Row:
     value = problem.work["flops" if of_products else "bytes"] / ours / (1e12 if of_products else 1e9)
     unit = "TFLOP/s" if of_products else "GB/s"
     return replace(row, us=1e6 * ours, unit=unit, value=value, peers=times, ratio=ratio, error=error)
+
+
+def may_be_chosen(op: str, shape: Sequence[int], kernel: str) -> bool:
+    """Whether the sums along k are long enough for a kernel of matmul: shorter ones would be less accurate than
+    promised, and its time is no measure of the choice."""
+    return op != "matmul" or shape[-1] >= _core.least_k_of_matmul(kernel)
 
 
 def problem_of(row: Row, shape: tuple[int, ...], device: Device) -> Problem:

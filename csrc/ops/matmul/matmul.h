@@ -39,6 +39,9 @@ extern const struct threshold_table matmul_threshold_table;
 /* The slices for a kernel that was selected by name. */
 npy_intp choose_k_per_slice(const struct device *, const struct kernel_row *, enum dtype, struct matmul_size);
 
+/* The least k for which the policy may choose a kernel; 0: any. */
+npy_intp least_k_of_matmul(const struct kernel_row *);
+
 /* The microseconds that the policy expects of a kernel on a GPU with these thresholds; negative if it knows none.
  */
 double predict_matmul_time(const struct device *, const int64_t *limits, const struct kernel_row *, enum dtype,

@@ -84,6 +84,10 @@ struct candidate {
  * whole one: measured on an H200. The launcher in dmma.cuh has the same rule. */
 static const double QUARTER_TIME = 0.39;
 
+/* From here on wgmma_split is as accurate as sums in float32 for operands of every kind, those of the widest range
+ * being the last: see test_tensor_cores.py. */
+enum { LEAST_K_OF_WGMMA_SPLIT = 512 };
+
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
  */
 enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
@@ -155,8 +159,10 @@ static const struct candidate candidates[] = {
      ALWAYS},
     {ROW_matmul_wgmma_tf32_small, 64, 128, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_tf32_small), 256, 32, 0, 90, 0, 0, 0,
      0, ALWAYS},
-    {ROW_matmul_wgmma_split, 128, 128, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, 512, 0, ALWAYS},
-    {ROW_matmul_wgmma_split_small, 128, 64, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0, 512, 0, ALWAYS},
+    {ROW_matmul_wgmma_split, 128, 128, 0, SPEED(wgmma_split), 384, 64, 0, 90, 0, 0, LEAST_K_OF_WGMMA_SPLIT, 0,
+     ALWAYS},
+    {ROW_matmul_wgmma_split_small, 128, 64, 0, SPEED(wgmma_split_small), 384, 64, 0, 90, 0, 0,
+     LEAST_K_OF_WGMMA_SPLIT, 0, ALWAYS},
     {ROW_matmul_dmma_large, 128, 128, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, FLOAT64, QUARTERS},
     {ROW_matmul_dmma_small, 128, 64, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, FLOAT64, ALWAYS},
     {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_bytes), 384, 128, 0, 90, 0, 0, 0, INT8 | UINT8,
@@ -336,6 +342,8 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
 
     if (candidate->rule == COPIES_ODD_ROWS && !rows_are_packs(candidate, dtype, size)) /* it copies both */
         time += time_of(target, AT_copy_rows) + operands / (double)limits[AT_copied_bytes];
+    if (candidate->rule == COPIES_ODD_ROWS && !has_packs(candidate, dtype, size, size.n))
+        time += result / (double)limits[AT_odd_result_bytes];
     if (traits & NARROW && traits & PARTS)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
     else if (dtype == FLOAT32 && traits & PARTS)
@@ -571,6 +579,14 @@ npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row
         (void)time_of_kernel(&target, row, dtype, size, &slices);
     }
     return slice_length(size.k, slices);
+}
+
+npy_intp least_k_of_matmul(const struct kernel_row *row)
+{
+    for (int i = 0; i < CANDIDATES; i++)
+        if (candidates[i].kernel == row->index)
+            return candidates[i].min_k;
+    return 0;
 }
 
 double predict_matmul_time(const struct device *device, const int64_t *limits, const struct kernel_row *row,
