@@ -200,7 +200,7 @@ def _read_products_by_name(rows: Iterable[Mapping[str, Any]]) -> list[Measured]:
 def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
     try:
         op, shape, times = row["op"], tuple(map(int, row["shape"])), dict(row["peers"])
-        times = {name: float(time) for name, time in times.items() if planner.may_be_chosen(op, shape, name)}
+        times = {name: float(time) for name, time in times.items()}
         bad = [time for time in (float(row["us"]), *times.values()) if not 0 < time < math.inf]
         dtype, case = np.dtype(row["dtype"]), str(row["case"])
         axes, axis = row.get("axes"), row.get("axis")
@@ -213,6 +213,7 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
     if op == "matmul":
         *batch, m, n, k = shape
         shapes = (*batch, m, k), (*batch, k, n)
+        times = {name: time for name, time in times.items() if planner.may_be_chosen(op, shape, name)}
         return Measured(op, case, ops.matmul, shapes, dtype, times, keywords={"precision": row.get("precision")})
     if op == "transpose":
         return Measured(op, case, ops.transpose, (shape,), dtype, times, (axes,))
