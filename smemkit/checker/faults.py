@@ -294,7 +294,7 @@ _FAULT_TEXTS = {
         "Guard the access, `if (i < n)`, with the array's real extent; at the edge of a tile check both indices.",
     ),
     "uninitialised": (
-        "Shared memory holds whatever the last block left there, never zeros: the value read is garbage.",
+        "Shared memory holds whatever was left there, which may by chance be zeros: the value read is garbage.",
         "Let the threads write every element that is read, halo and tail too, and put __syncthreads() after it.",
     ),
     "misaligned": (

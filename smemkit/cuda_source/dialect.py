@@ -1,6 +1,7 @@
 """Rewrites CUDA C++ as C++ for the dialect's headers.
 
-Four constructs have no counterpart in C++ and are rewritten. Everything else stays, so that line numbers and text
+Four constructs have no counterpart in C++ and are rewritten, and so are subscripts that g++ would evaluate twice
+(`subscripts.py`). Everything else stays, so that line numbers and text
 are the author's:
 
     __shared__ T name[3];                  a reference to the block's variable in the executor's memory; for one at
@@ -22,6 +23,7 @@ from collections.abc import Callable, Mapping
 from .errors import error_pragma
 from .lexer import DEFINE, mask, matching_open_bracket
 from .shared_variables import rewrite_extern_shared, rewrite_shared
+from .subscripts import rewrite_subscripts
 
 __all__ = ["isolate_from_macros", "refused_features", "rewrite", "rewrite_asm"]
 
@@ -70,7 +72,7 @@ def rewrite(source: str, filename: str, *, host: bool = True, unsupported: Mappi
     >>> print(rewrite("__global__ void k(int); void run() { k<<<1, 32>>>(7); }", "k.cu").splitlines()[-1])
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
-    source, headers = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
+    source, headers = rewrite_asm(rewrite_subscripts(rewrite_extern_shared(rewrite_shared(source))))
     source = _rewrite_launches(source) if host else _mark_unsupported(source, unsupported)
     included = "".join(f"#include <smemkit/ptx/{header}.h>\n" for header in sorted(headers))
     return f'#include <cuda_runtime.h>\n{included}#line 1 "{filename}"\n{source}'

@@ -14,6 +14,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.recording import with_recorded_values
 from smemkit.lab.running import (
     counted,
     operation_seconds,
@@ -111,6 +112,7 @@ COUNTED = {"reduce": ((16_384,),), "matmul": ((128, 128),) * 2, "transpose": ((2
 HOST = {"reduce": ((1_000_000,),), "matmul": ((128, 128),) * 2}  # what plain C computes here
 
 
+@with_recorded_values
 def speedups(device: str | None = None) -> Experiment:
     """The usual claims of courses, side by side with what this device, a reference GPU and the checker say.
 

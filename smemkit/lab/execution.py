@@ -379,7 +379,7 @@ def precision(device: str | None = None) -> Experiment:
 # type, bytes, kernel suffix, operations per multiply-add, the ceiling that is recorded
 PRECISIONS = [
     ("FP16", 2, "half", 4, None),
-    ("FP32", 4, "float", 2, "fp32"),
+    ("FP32", 4, "float", 2, None),
     ("FP64", 8, "double", 2, None),
     ("TF32, tensor cores", 4, None, 0, "tf32"),
     ("BF16, tensor cores", 2, None, 0, "bf16"),

@@ -140,9 +140,7 @@ class Experiment:
             yield f"{', '.join(missing)}: not recorded yet on a reference GPU."
         if any(column.cell(row) == MISSING for column in self.shown for row in self.rows):
             partly = any(c.kind == "recorded" and c.cell(r) == MISSING for c in self.shown for r in self.rows)
-            yield f"{MISSING}: not known, or does not apply" + (
-                "; in recorded columns: not recorded yet." * partly or "."
-            )
+            yield f"{MISSING}: not known, {'not recorded, ' * partly}or does not apply."
 
     # ---- as text ----
 

@@ -419,15 +419,16 @@ def _sum_seconds(on: Device, n: int) -> float | None:
 def conclude_transfers(rows: Sequence[Row]) -> str:
     """The verdict of `transfers`."""
     key = "seconds" if all(row["seconds"] for row in rows if "pageable" not in row["how"]) else "recorded"
-    at, words = {row["how"]: row[key] for row in rows}, []
-    recorded = {row["how"]: row["recorded"] for row in rows}
-    how = "measured" if key == "seconds" else "recorded"
+    at, known = {row["how"]: row[key] for row in rows}, {row["how"]: row["recorded"] for row in rows}
+    how, words, of_driver = "measured" if key == "seconds" else "recorded", [], []
+    for direction in ("to the device", "to the host"):
+        driver, ours = (known.get(f"{direction}, {kind}") for kind in ("pageable", "staged"))
+        if driver and ours:
+            of_driver.append(
+                f"staging copies pageable memory {direction} {driver / ours:.1f} times as fast as the driver"
+            )
     for direction in ("to the device", "to the host"):
         staged, pinned = (at.get(f"{direction}, {kind}") for kind in ("staged", "pinned"))
-        driver, ours = (recorded.get(f"{direction}, {kind}") for kind in ("pageable", "staged"))
-        if driver and ours:
-            text = f"staging copies pageable memory {direction} {driver / ours:.1f} times as fast as the driver"
-            words.append(text + (" (recorded)" if how == "measured" else ""))
         if staged and pinned:
             words.append(f"pinned memory takes {pinned / staged:.2f} of the staged time {direction}")
     whole, kernel_time = at.get("sum of a NumPy array, overlapped"), at.get("the same sum on the device")
@@ -437,4 +438,9 @@ def conclude_transfers(rows: Sequence[Row]) -> str:
             "so "
             f"{100 * (1 - kernel_time / whole):.3g} % are transfers"
         )
-    return as_sentence(f"{how}: " + "; ".join(words)) if words else "No transfer is measured or recorded yet."
+    if how == "recorded":
+        of_driver, words = [*of_driver, *words], []
+    parts = [
+        f"{what}: " + "; ".join(texts) for what, texts in (("recorded", of_driver), ("measured", words)) if texts
+    ]
+    return as_sentence("; ".join(parts)) if parts else "No transfer is measured or recorded yet."

@@ -14,7 +14,7 @@ from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.recording import with_recorded_values
-from smemkit.lab.running import kernel, kernel_source, progress, recorded_ceilings, reference_rows, seconds_of
+from smemkit.lab.running import kernel, kernel_source, progress, recorded_ceilings, seconds_of
 from smemkit.measure.formats import format_seconds
 
 __all__ = ["barriers"]
@@ -62,8 +62,8 @@ def barriers(device: str | None = None) -> Experiment:
             "CUDA's memory model: without a barrier the order of two threads' accesses is undefined",
         ),
         (
-            f"found: by the checker, in {BLOCKS} blocks of {THREADS} threads. The time of a launch: measured, of "
-            "an empty kernel on the GPU; recorded, the host's share of the cheapest of smemkit's calls.",
+            f"found: by the checker, in {BLOCKS} blocks of {THREADS} threads. The time of a launch: of an empty "
+            "kernel on the GPU.",
         ),
         charts.marks,
     )
@@ -112,7 +112,6 @@ def _cost_rows(on: Device) -> Iterator[Row]:
     report = check(which[1, THREADS], x, COUNT)
     empty = seconds_of(which, (1, THREADS), on, [x, 0])
     whole = seconds_of(which, (1, THREADS), on, [x, COUNT])
-    calls = [row["us"] / 1e6 for row in reference_rows(suite="call") if row["case"].startswith("the host's share")]
     common: dict[str, Any] = {"version": "", "fault": "", "faults": len(report.faults)}
     yield common | {
         "mistake": "one barrier",
@@ -126,7 +125,7 @@ def _cost_rows(on: Device) -> Iterator[Row]:
         "barriers": 0,
         "launches": 1,
         "seconds": empty,
-        "recorded": min(calls, default=None),
+        "recorded": None,
     }
 
 
@@ -154,10 +153,5 @@ def conclude_barriers(rows: Sequence[Row]) -> str:
         text += (
             f"; recorded, a barrier takes {format_seconds(barrier['recorded'])} and a launch "
             f"{launch['recorded'] / barrier['recorded']:.0f} times as long"
-        )
-    elif launch["recorded"]:
-        text += (
-            f"; a launch costs the host {format_seconds(launch['recorded'])} (recorded), a barrier's time is not "
-            "recorded yet"
         )
     return as_sentence(text)

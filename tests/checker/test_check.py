@@ -152,6 +152,25 @@ def test_divergent_lanes_are_requests_of_their_own():
     assert load.requests == 8
 
 
+@pytest.mark.parametrize(
+    "statement", ["mine[x[t] % 8] = t", "atomicAdd(&mine[x[t] % 8], 1)", "mine[*(x + t)] += 1"]
+)
+def test_an_index_is_read_once(statement):
+    """g++ compares it with the array's length, for which it would read memory that is const once more."""
+    kernel = smemkit.Kernel(f"""
+        __global__ void count(const int *x, int *y)
+        {{
+            __shared__ int mine[32];
+            const int t = threadIdx.x;
+            {statement};
+            __syncthreads();
+            y[t] = mine[t];
+        }}""")
+    report = smemkit.check(kernel[1, 32], np.arange(32, dtype=np.int32), np.zeros(32, np.int32))
+    loads = [line for line in report.lines if line.access == "load" and line.space == "global"]
+    assert [load.requests for load in loads] == [1]
+
+
 def test_access_logs_beyond_their_capacity_are_merged():
     """A thread's log holds some thousand accesses. When it is full, its accesses are merged."""
     kernel = smemkit.Kernel("""

@@ -81,7 +81,7 @@ def test_race_shows_both_lines():
                     "out of the branch",
                 ],
                 ["out of bounds at kernel.cu:6, x[1000]", "outside the array", "Guard the access, `if (i < n)`"],
-                ["uninitialised read at kernel.cu:10, s[7]", "never zeros", "write every element"],
+                ["uninitialised read at kernel.cu:10, s[7]", "by chance be zeros", "write every element"],
                 ["misaligned access at kernel.cu:10", "a multiple of its size", "4 floats for float4"],
                 ["endless wait at kernel.cu, block", "The launch never ends", "Look at what the loop waits for"],
                 ["trap at kernel.cu:14", "Assertion failed: left > 0.", "failed assert"],

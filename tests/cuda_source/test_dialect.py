@@ -463,3 +463,27 @@ def test_what_a_kernel_reaches_is_found_in_time_that_is_proportional_to_the_code
         return time.process_time() - began
 
     assert seconds(3000) < 30 * max(seconds(300), 1e-4)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "s[«x[i]»] = 1",
+        "s[«j + x[«y[i]»] % 8»][3]",
+        "f(i)[«*p»] + s [« -*p »]",
+        "s[«node->left»]",
+        "s[i * n + j] + s[threadIdx.x]",
+        "auto [a, b] = f(x[0])",
+        "[x = y[0]] { return x; }",
+        "return [x = y[0]] { return x; }",
+        "g(1, [&] { return x[0]; })",
+        "int x [[maybe_unused]] = y[0]",
+        "delete [] p[0]",
+        "m[{x[0], 1}]",
+        's["x[0]"] /* s[x[0]] */',
+    ],
+)
+def test_indices_that_read_memory_are_evaluated_once(marked):
+    """Those between « and »."""
+    rewritten = dialect.rewrite(KERNEL + marked.replace("«", "").replace("»", ""), "k.cu").partition(KERNEL)[2]
+    assert rewritten == marked.replace("«", "smemkit::once((").replace("»", "))")

@@ -157,7 +157,7 @@ def test_what_is_not_recorded_says_so():
     assert "n: not recorded yet on a reference GPU." in text
     assert "time" not in text
     text = str(made([{"a": "one", "c": 4}, {"a": "two", "c": None}]))
-    assert "—: not known, or does not apply; in recorded columns: not recorded yet." in text
+    assert "—: not known, not recorded, or does not apply." in text
     assert "recorded: in another run, on GPU, 2026." in text
     assert "measured: on CPU." in str(made([{"a": "<b>", "b": 2e-6}]))
     assert "&lt;b&gt;" in made([{"a": "<b>", "b": 2e-6}])._repr_html_()

@@ -84,10 +84,14 @@ def global_accesses(kind: str) -> Limit:
         worst = max(lines, key=lambda line: line.lanes)
         return (
             f"{_at(worst)}: the threads make {count:,} {_KINDS[kind]} global memory in all, and "
-            f"{case.budget[kind]:,} are enough"
+            f"{_enough(case.budget[kind])}"
         )
 
     return limit
+
+
+def _enough(number: int) -> str:
+    return f"{number:,} {'is' if number == 1 else 'are'} enough"
 
 
 _KINDS = {"load": "loads from", "store": "stores to", "atomic": "atomic operations on"}
@@ -104,7 +108,7 @@ def shared_requests() -> Limit:
         worst = max(lines, key=lambda line: line.requests)
         return (
             f"{_at(worst)}: the warps make {count:,} requests to shared memory in all, and "
-            f"{case.budget['shared']:,} are enough"
+            f"{_enough(case.budget['shared'])}"
         )
 
     return limit
@@ -134,7 +138,7 @@ def barriers(most: int) -> Limit:
         count = len(re.findall(r"\b__syncthreads\s*\(", mask(source)))
         if count <= most:
             return ""
-        return f"The source has {count} calls of __syncthreads(), and {most} are enough"
+        return f"The source has {count} calls of __syncthreads(), and {_enough(most)}"
 
     return limit
 

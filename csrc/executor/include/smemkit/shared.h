@@ -23,6 +23,13 @@ constexpr smemkit_shared shared_variable(const char *name, size_t alignment)
     return {name, sizeof(T), alignment > 16 ? alignment : 16, element, rank, {dims[0], dims[1], dims[2]}};
 }
 
+/* An index of an array, evaluated once: see smemkit/cuda_source/subscripts.py. */
+template <class T>
+[[gnu::always_inline]] constexpr T once(T x)
+{
+    return x;
+}
+
 } // namespace smemkit
 
 #define SMEMKIT_SHARED_TYPE(name) smemkit_type_of_##name

@@ -62,9 +62,9 @@ EXERCISES = (
     Exercise(
         "stage-in-shared",
         TOPIC,
-        "For each element of x, count the elements of the same block of 64 that are smaller; missing elements "
-        "past n count as 0. All 64 threads read the same 64 values. Load each value from global memory once per "
-        "block.",
+        "For each element of x, count the elements of the same block of 64 that are smaller; elements past n "
+        "have the value 0, and are counted like the others. All 64 threads read the same 64 values. Load each "
+        "value from global memory once per block.",
         (
             "What all threads of a block read again and again belongs in shared memory.",
             "Each thread loads one value to s[threadIdx.x]; who else reads it, and when?",
