@@ -262,9 +262,8 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
     if (count == pending(word))
         snprintf(what, sizeof what, "mbarrier.arrive.noComplete at %.200s:%d completes the phase", file, line);
     else
-        snprintf(what, sizeof what,
-                 "%u arrivals at %.200s:%d at an mbarrier whose phase still expects %u of %u arrivals", count,
-                 file, line, (unsigned)pending(word), (unsigned)expected(word));
+        snprintf(what, sizeof what, "%u arrival%s at %.200s:%d at an mbarrier whose phase still expects %u of %u",
+                 count, count == 1 ? "" : "s", file, line, (unsigned)pending(word), (unsigned)expected(word));
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
