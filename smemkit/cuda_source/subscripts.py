@@ -2,7 +2,8 @@
 
 g++ checks an index against the length of its array, and takes the index from the source twice if it is of `const`
 memory, since the second value is no other: `counts[bins[i] % 8]` would read `bins[i]` twice, and the checker would
-count both. A call is evaluated once.
+count both. A call is evaluated once. (References to const memory stay as they are: `i` or `pair.first` look
+like variables.)
 """
 
 import re
