@@ -18,7 +18,6 @@ import functools
 import io
 import json
 import os
-import re
 import sys
 import time
 import traceback
@@ -116,7 +115,7 @@ def as_displayed(text: str) -> list[str]:
 
 def lines(text: str) -> list[str]:
     """Text as a notebook stores it: a list of lines."""
-    return re.split(r"(?<=\n)(?=.)", text, flags=re.DOTALL)
+    return list(io.StringIO(text))
 
 
 def write(folder: Path, path: Path) -> None:
