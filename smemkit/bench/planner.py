@@ -126,8 +126,6 @@ def grade(row: Row, device: Device) -> Row:
     _core.synchronize(device.name)
     measured_seconds = {}
     for info in hopeful(row, device):
-        if not may_be_chosen(row.op, row.shape, info.name):
-            continue
         named, out = for_kernel(problem, info), problem.out()
         seconds = once(named.call(out=out, kernel=info.name), device)
         named.error(asnumpy(out), info.name)
@@ -173,11 +171,13 @@ def for_kernel(problem: Problem, info: KernelInfo) -> Problem:
 
 
 def hopeful(row: Row, device: Device) -> list[KernelInfo]:
-    """The kernels that take the problem at its precision, without those that would take seconds, such as a serial
-    loop. A small problem of the same kind shows which these are.
+    """The kernels that take the problem at its precision, without those that may not be chosen for it, and without
+    those that would take seconds, such as a serial loop. A small problem of the same kind shows which these are.
     """
     op = row.op if row.op in ("transpose", "matmul") else "reduce"
-    candidates = [info for info in kernels(op) if info.role != "ceiling"]
+    candidates = [
+        info for info in kernels(op) if info.role != "ceiling" and may_be_chosen(row.op, row.shape, info.name)
+    ]
     if row.precision == "highest":
         candidates = [info for info in candidates if info.precision == "highest"]
     small = shrunk_product if op == "matmul" else shrunk

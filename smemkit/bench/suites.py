@@ -310,7 +310,7 @@ class Run:
         return result, *self._peer_results[cold]
 
     def sample(self, peer: MeasuredPeer, problem: Problem) -> float:
-        """A sample of a peer's time. A peer that fails is logged once and called no more: our row needs it not."""
+        """A sample of a peer's time. A peer that fails is logged once and not called again."""
         if not peer.failed:
             with self.recording_failures(describe(peer.name, problem)):
                 return peer.sampler.sample()

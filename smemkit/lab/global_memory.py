@@ -427,7 +427,6 @@ def conclude_transfers(rows: Sequence[Row]) -> str:
             of_driver.append(
                 f"staging copies pageable memory {direction} {driver / ours:.1f} times as fast as the driver"
             )
-    for direction in ("to the device", "to the host"):
         staged, pinned = (at.get(f"{direction}, {kind}") for kind in ("staged", "pinned"))
         if staged and pinned:
             words.append(f"pinned memory takes {pinned / staged:.2f} of the staged time {direction}")

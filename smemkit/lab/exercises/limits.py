@@ -82,9 +82,8 @@ def global_accesses(kind: str) -> Limit:
         if count <= case.budget[kind]:
             return ""
         worst = max(lines, key=lambda line: line.lanes)
-        return (
-            f"{_at(worst)}: the threads make {count:,} {_KINDS[kind]} global memory in all, and "
-            f"{_enough(case.budget[kind])}"
+        return f"{_at(worst)}: the threads make {count:,} {_KINDS[kind]} global memory in all, and " + _enough(
+            case.budget[kind]
         )
 
     return limit
@@ -106,9 +105,8 @@ def shared_requests() -> Limit:
         if count <= case.budget["shared"]:
             return ""
         worst = max(lines, key=lambda line: line.requests)
-        return (
-            f"{_at(worst)}: the warps make {count:,} requests to shared memory in all, and "
-            f"{_enough(case.budget['shared'])}"
+        return f"{_at(worst)}: the warps make {count:,} requests to shared memory in all, and " + _enough(
+            case.budget["shared"]
         )
 
     return limit
