@@ -222,9 +222,9 @@ def conclude_reduction(rows: Sequence[Row]) -> str:
     least = min((row for row in rows if row["wavefronts"]), key=lambda row: row["wavefronts"])
     conflict = f"{worst['rung']} has the most conflicts" if worst["conflicts"] else "no rung has conflicts"
     text = (
-        f"of the trees in shared memory {lanes['rung']} keeps only {lanes['lanes']:.3g} of 32 lanes at work, "
-        f"{conflict}, and {least['rung']} needs the "
-        f"fewest wavefronts, {least['wavefronts']:.3g} per 1,024 elements"
+        f"of the rungs that add in shared memory {lanes['rung']} keeps only {lanes['lanes']:.3g} of 32 lanes at "
+        f"work, {conflict}, and of all rungs {least['rung']} needs the fewest wavefronts, "
+        f"{least['wavefronts']:.3g} per 1,024 elements"
     )
     numbers, how = known_numbers(rows, "seconds")
     timed = [(seconds, row["rung"]) for seconds, row in zip(numbers, rows, strict=True) if seconds]

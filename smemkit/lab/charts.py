@@ -190,14 +190,16 @@ def coalescing(experiment: Experiment) -> Figure:
 
 
 def transfers(experiment: Experiment) -> Figure:
-    """Bandwidths, as measured or recorded."""
-    key, how = _time_of(experiment.rows, "gbps", "recorded_gbps")
-    rows = [row for row in experiment.rows if row[key]]
+    """Bandwidths, as measured; as recorded where they are not."""
+    _, how = _time_of(experiment.rows, "gbps", "recorded_gbps")
+    rows = [row for row in experiment.rows if row["gbps"] or row["recorded_gbps"]]
+    known = [row["gbps"] or row["recorded_gbps"] for row in rows]
+    names = [row["how"] + (" (recorded)" if how == "measured" and not row["gbps"] else "") for row in rows]
     drawn = figure(title_of(experiment), 9, height(len(rows)))
     axes = drawn.subplots()
-    draw_bars(axes, [row["how"] for row in rows], [row[key] for row in rows], unit=f"GB/s ({how})")
+    draw_bars(axes, names, known, unit=f"GB/s ({how})")
     axes.set_xscale("log")
-    axes.set_xlim(0.5, 4 * max(row[key] for row in rows))
+    axes.set_xlim(0.5, 4 * max(known))
     return drawn
 
 

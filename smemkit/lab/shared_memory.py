@@ -29,6 +29,7 @@ from smemkit.lab.running import (
     recorded_seconds,
     seconds_of,
 )
+from smemkit.measure.formats import pluralize
 from smemkit.measure.occupancy import occupancy
 from smemkit.table.kernel_table import source
 
@@ -367,12 +368,12 @@ def conclude_reverse(rows: Sequence[Row]) -> str:
     }
     same = "cost the same" if len(costs) == 1 else "do not cost the same"
     fits = [row for row in rows if row["resident"] and row not in small]
+    fewest, many = (choose(fits, key=lambda row: row["resident"]) for choose in (min, max))
     most, beyond = max(row["bytes"] for row in fits), [row["bytes"] for row in rows if not row["resident"]]
     text = (
         f"Static and dynamic arrays {same}, and all {len(small)} ways are right; a dynamic array may have up to "
-        f"{most // KIB} KB per block, but then a multiprocessor holds {min(row['resident'] for row in fits)} "
-        "instead of "
-        f"{max(row['resident'] for row in rows)} of them"
+        f"{most // KIB} KB per block, but then a multiprocessor holds {pluralize(fewest['resident'], 'block')} "
+        f"instead of the {many['resident']} that it holds with {many['bytes'] // KIB} KB"
     )
     return text + (f"; {min(beyond) // KIB} KB are refused." if beyond else ".")
 
@@ -523,6 +524,11 @@ def conclude_carveout(rows: Sequence[Row]) -> str:
     text = "; ".join(words)
     numbers, how = known_numbers(rows, "seconds")
     if all(numbers):
-        fast = rows[numbers.index(min(numbers))]
-        text += f"; {how}, {fast['kib']} KB per block at {fast['percent']} % is fastest"
+        within = 1.02 * min(numbers)
+        fast = [
+            f"{row['kib']} KB per block at {row['percent']} %"
+            for row, seconds in zip(rows, numbers, strict=True)
+            if seconds <= within
+        ]
+        text += f"; {how}, {' and '.join(fast)} {'is' if len(fast) == 1 else 'are'} fastest"
     return as_sentence(text)

@@ -53,7 +53,7 @@ __device__ T rate(T start, T factor, int count)
 {
     T a = start, b = start, c = start, d = start;
 
-#pragma unroll 8
+#pragma unroll 64 // so that the loop itself costs little
     for (int i = 0; i < count; i++) {
         a = fused(a, factor, start);
         b = fused(b, factor, start);

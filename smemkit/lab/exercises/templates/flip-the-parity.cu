@@ -9,8 +9,10 @@ __global__ void sum_mirrored(const float *x, float *y, int steps)
     int t = threadIdx.x;
     float sum = 0;
 
-    if (t == 0)
+    if (t == 0) {
         ptx::mbarrier_init(&full, 1);
+        ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    }
     __syncthreads();
     for (int step = 0; step < steps; step++) {
         if (t == 0) {

@@ -8,8 +8,10 @@ __global__ void reverse_block(const float *x, float *y)
     __shared__ uint64_t full;
     int t = threadIdx.x, first = blockIdx.x * 256;
 
-    if (t == 0)
+    if (t == 0) {
         ptx::mbarrier_init(&full, 1);
+        ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    }
     __syncthreads(); // the mbarrier is there
     if (t == 0) {
         ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &full, sizeof s);

@@ -46,8 +46,9 @@ EXERCISES = (
         "two-stages",
         TOPIC,
         "In each step thread t adds element 63 - t of a row of 64. The template copies a row, waits, adds, and "
-        "starts the next copy only then. Use two rows of shared memory: start the copy of row step + 1, then "
-        "wait for row step, and add it while the other one is being copied.",
+        "starts the next copy only then. Use two rows of shared memory and asynchronous copies: start the copy "
+        "of row step + 1 by __pipeline_memcpy_async, wait for row step by __pipeline_wait_prior, and add it while "
+        "the other one is being copied.",
         (
             "Row `step` is in s[step % 2]. Its copy is started one step earlier, the first one before the loop.",
             "__pipeline_wait_prior(1) waits for all groups of copies but the last one that was committed.",

@@ -56,7 +56,7 @@ EXERCISES = (
         TOPIC,
         "Thread t adds the neighbours x[2 t] and x[2 t + 1] of its block of 256 elements, through shared memory."
         " The template's lanes read words that are two apart: lanes 0 and 16 meet in a bank. Read pairs so that "
-        "no bank has two words to deliver, and keep the loads from global memory coalesced.",
+        "no bank has two words to deliver in a wavefront, and keep the loads from global memory coalesced.",
         (
             "Bank = word mod 32. Lane l reads word 2 l: which other lane reads from the same bank?",
             "A load of 8 bytes per lane is served in two halves of a warp, 16 lanes each.",

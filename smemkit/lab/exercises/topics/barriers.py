@@ -92,7 +92,7 @@ EXERCISES = (
         "barrier-in-branch",
         TOPIC,
         "Each thread adds its neighbour's value (thread t ^ 1) to its own; values past n count as 0. The "
-        "template has its barrier inside of the guard, which the threads past n do not reach.",
+        "template has its barrier inside of the guard, which the threads past n do not reach. Keep one barrier.",
         (
             "Every thread of the block must reach the same __syncthreads().",
             "Guard the loads and the stores, not the barrier.",
@@ -119,7 +119,8 @@ EXERCISES = (
         "early-return",
         TOPIC,
         "Each block of 128 subtracts its first element from all of its elements. The template returns early in "
-        "the threads past n. The programming guide promises a barrier only if all threads of the block reach it.",
+        "the threads past n, before the barrier. Since Volta a barrier does not wait for threads that have "
+        "exited; on older GPUs such a kernel may hang. Let every thread reach the barrier, and keep one.",
         (
             "What is a thread past n still needed for?",
             "Replace the return by guards.",

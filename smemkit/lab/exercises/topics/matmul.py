@@ -113,8 +113,8 @@ EXERCISES = (
         "plus-for-times",
         TILED,
         "A student's kernel has no race, no conflict, and no access out of bounds, but the wrong numbers: one "
-        "operator is not what it should be, and one index is swapped. Find both. The hidden A has a single 1 in "
-        "each row, which makes wrong elements easy to read.",
+        "operator is not what it should be, and the two indices of one operand are swapped. Find both. The "
+        "hidden A has a single 1 in each row, which makes wrong elements easy to read.",
         (
             "The checker is silent: it knows nothing about products. Look at the arithmetic.",
             "C[row][column] is a sum of what, over i?",

@@ -58,8 +58,9 @@ EXERCISES = (
         "one-buffer-twice",
         TOPIC,
         "A block of 256 threads reverses 4,096 elements of x and 4,096 of y through shared memory. With two "
-        "buffers of 16 KB, 6 blocks fit on a multiprocessor of an H100 (228 KB). Use one buffer for both, so "
-        "that 8 blocks fit, which have all of its 2,048 threads.",
+        "buffers of 16 KB, 6 blocks fit on a multiprocessor of an H100 or H200 (228 KB, of which each block "
+        "takes 1 KB for the system). Use one buffer for both, so that 8 blocks fit, which have all of its 2,048 "
+        "threads.",
         (
             "x is not needed any more when y is loaded.",
             "When may y overwrite the buffer? All threads must have read x from it.",
@@ -72,9 +73,9 @@ EXERCISES = (
         "smaller-counters",
         TOPIC,
         "Each of 64 threads counts how often each of 64 values occurs among its own 32, in counters of its own "
-        "in shared memory: 64 × 64 of them. As ints they take 16 KB, and 13 blocks fit on a multiprocessor of an"
-        " H100, 26 warps of 64. Use a smaller type, so that 32 blocks fit, the most that a multiprocessor can "
-        "have.",
+        "in shared memory: 64 × 64 of them. As ints they take 16 KB, and 13 blocks fit on a multiprocessor of "
+        "an H100 or H200, 26 warps of 64. Use a smaller type, so that 32 blocks fit, the most that a "
+        "multiprocessor can have.",
         (
             "A count is at most 32. How many bits does it need?",
             "unsigned char counters take a quarter of the memory.",

@@ -82,9 +82,9 @@ EXERCISES = (
     Exercise(
         "accumulate-in-float",
         TOPIC,
-        "Each thread adds a row of halves. A half has 11 bits: from 2,048 on its step is 2, so that the "
-        "template loses every 0.75 and rounds every 1.5 up to 2. Keep the sum in float32; the values stay halves "
-        "in memory.",
+        "Each thread adds a row of halves. A half has 11 significant bits: from 2,048 on its step is 2, so that "
+        "the template loses every 0.75 and rounds every 1.5 up to 2. Keep the sum in float32; the values stay "
+        "halves in memory.",
         (
             "The type of the running sum decides what is lost.",
             "__half2float converts one value.",

@@ -80,7 +80,7 @@ EXERCISES = (
     Exercise(
         "tree-without-divergence",
         TOPIC,
-        "Harris' first kernel. The template's threads work if t % (2 * stride) is 0: every second one, every "
+        "The template is Harris' first kernel. Its threads work if t % (2 * stride) is 0: every second one, every "
         "fourth, and so on, so that nearly idle warps stay busy. Let consecutive threads do the work.",
         (
             "In a step with n additions, the threads 0 to n - 1 should do them.",
@@ -94,9 +94,9 @@ EXERCISES = (
     Exercise(
         "tree-without-conflicts",
         TOPIC,
-        "Harris' third kernel. The template adds neighbours first, s[i] += s[i + stride] with i = 2 * stride * "
-        "t. Its lanes work on words that are 2 * stride apart, and share banks. Remove the conflicts, and let no"
-        " warp diverge more than it must.",
+        "The template is Harris' second kernel; write his third. It adds neighbours first, s[i] += s[i + "
+        "stride] with i = 2 * stride * t. Its lanes work on words that are 2 * stride apart, and share banks. "
+        "Remove the conflicts, and let no warp diverge more than it must.",
         (
             "A warp has no conflict if its lanes access consecutive words.",
             "Let the distance of a pair start large and become smaller.",

@@ -32,9 +32,9 @@ EXERCISES = (
     Exercise(
         "scan-in-place",
         TOPIC,
-        "Each block of 128 replaces its elements by their running sums, after Hillis and Steele: in the step "
-        "with distance d, every thread adds the value that is d places before its own. The template reads and "
-        "writes in the same interval between two barriers.",
+        "Each block of 128 stores in y the running sums of its elements of x, after Hillis and Steele: in the "
+        "step with distance d, every thread adds the value that is d places before its own. The template reads "
+        "and writes in the same interval between two barriers.",
         (
             "Thread t reads s[t - d] while thread t - d may be writing it.",
             "Read into a register, wait, write, wait.",

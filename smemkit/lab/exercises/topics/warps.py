@@ -58,7 +58,7 @@ EXERCISES = (
         "warp-broadcast",
         TOPIC,
         "Each warp subtracts the value of its lane 0 from the values of all of its lanes. Load every element "
-        "once, and use no shared memory.",
+        "once, and use __shfl_sync instead of shared memory.",
         (
             "A shuffle lets a lane read a register of another lane.",
             "__shfl_sync(mask, value, lane) returns the value of one lane to all of them.",
@@ -70,7 +70,7 @@ EXERCISES = (
     Exercise(
         "warp-scan",
         TOPIC,
-        "Lane i of each warp stores the sum of the values of the lanes 0 to i. Five shuffles are enough.",
+        "Lane i of each warp stores the sum of the values of the lanes 0 to i. Five __shfl_up_sync are enough.",
         (
             "After a step with distance d, each lane has the sum of the last 2 d values up to its own.",
             "__shfl_up_sync(mask, value, d) gives lane i the value of lane i - d. What do lanes below d get?",
@@ -82,8 +82,8 @@ EXERCISES = (
     Exercise(
         "count-by-ballot",
         TOPIC,
-        "Store for each warp of 32 elements how many are greater than 0; elements past n do not count. One vote "
-        "and one population count do it.",
+        "Store for each warp of 32 elements how many are greater than 0; elements past n do not count. One "
+        "__ballot_sync and one population count do it.",
         (
             "__ballot_sync(mask, condition) returns 32 bits, one per lane.",
             "All lanes of the mask must take part in the vote, also those past n.",
