@@ -721,14 +721,14 @@ WRONG = {
         ("        if (step + 1 < steps)\n            __pipe", "        __pipe", "line 12: out of bounds"),
     ],
     "wait-for-the-phase": [
-        ("    __syncthreads(); // the mbarrier is there\n", "", "line 17: race (WAW)"),
-        ("parity(&full, 0)", "parity(&full, 1)", "line 16: race (WAR)"),
-        ("mbarrier_init(&full, 1)", "mbarrier_init(&full, 2)", "line 18: endless wait"),
+        ("    __syncthreads(); // the mbarrier is there\n", "", "line 19: race (WAW)"),
+        ("parity(&full, 0)", "parity(&full, 1)", "line 18: race (WAR)"),
+        ("mbarrier_init(&full, 1)", "mbarrier_init(&full, 2)", "line 20: endless wait"),
     ],
     "flip-the-parity": [
-        ("step & 1", "1 - (step & 1)", "line 18: race (WAR)"),
-        ("        __syncthreads(); // all have read the row\n", "", "With 2 steps, line 20: endless wait"),
-        ("mbarrier_init(&full, 1)", "mbarrier_init(&full, 64)", "With 1 steps, line 20: endless wait"),
+        ("step & 1", "1 - (step & 1)", "line 20: race (WAR)"),
+        ("        __syncthreads(); // all have read the row\n", "", "With 2 steps, line 22: endless wait"),
+        ("mbarrier_init(&full, 1)", "mbarrier_init(&full, 64)", "With 1 steps, line 22: endless wait"),
     ],
     "fence-for-the-store": [
         ("    ptx::fence_proxy_async(ptx::space_shared);\n", "", "race (proxy)"),

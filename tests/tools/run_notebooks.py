@@ -143,7 +143,8 @@ def main() -> int:
     )
     parser.add_argument("notebook", nargs="*", type=Path, help="all of notebooks/ if none is given")
     arguments = parser.parse_args()
-    paths = arguments.notebook or sorted(NOTEBOOKS.glob("*.ipynb"))
+    # from the last on: zarr.ipynb takes longest, and no core should wait for it
+    paths = arguments.notebook or sorted(NOTEBOOKS.glob("*.ipynb"), reverse=True)
     if not paths:
         parser.error(f"there is no notebook in {NOTEBOOKS}")
     if arguments.write:
