@@ -52,7 +52,7 @@ struct matmul_args {
     void *c;
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
                       is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
-                      operand; with PIECES: matmul_pieces_bytes() */
+                      operand; with RESIDUES: matmul_residue_bytes(), too; with PIECES: matmul_pieces_bytes() */
     uint64_t scratch_bytes;
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
@@ -71,6 +71,7 @@ struct matmul_args {
 enum {
     MATMUL_MIN_PARTIAL_BYTES = 4,
     MATMUL_FLOAT_PARTS = 5,           /* of a float32: two float16 and three bfloat16 */
+    MATMUL_MODULI = 15,               /* of kernels with RESIDUES: bytes of a float64 */
     MATMUL_MAX_SIDE = INT32_MAX - 512 /* of kernels with PARTS: m, n and k are smaller */
 };
 
@@ -90,6 +91,14 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
     return (uint64_t)matrices * ((uint64_t)parts * 2 * (uint64_t)(sides + GRAIN) * (uint64_t)(k + GRAIN) +
                                  WORDS_PER_SIDE * WORD * (uint64_t)sides) +
            ROUNDING;
+}
+
+/* Bytes of scratch memory for the residues of `elements` of C. */
+static inline uint64_t matmul_residue_bytes(int64_t elements)
+{
+    enum { ROUNDING = 1024 };
+
+    return MATMUL_MODULI * (uint64_t)elements + ROUNDING;
 }
 
 /* How `stream_k` divides its work among blocks: the first tiles of C, counted through all matrices, are shared, if

@@ -35,7 +35,8 @@ enum traits {
     TF32 = 1 << 7,
     PARTS = 1 << 8,
     NARROW = 1 << 9,
-    PIECES = 1 << 10
+    PIECES = 1 << 10,
+    RESIDUES = 1 << 11
 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */

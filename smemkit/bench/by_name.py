@@ -58,6 +58,7 @@ PROBLEMS = {
         "dmma_small": Exact((130, 70, 80)),
         "wgmma_digits": Exact((130, 270, 80)),
         "wgmma_digits_small": Exact((130, 135, 80)),
+        "wgmma_residues": Exact((130, 270, 80)),
         "matvec": Exact((300, 1, 100)),
         "tiny": Exact((50, 12, 13, 14)),
     },

@@ -418,6 +418,8 @@ def checked_shapes(name, dtype):
         return [(9, 400, 3), (40, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
     if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
         return [(65, 200, 72), (3, 333, 5), (3, 200, 8)]
+    if name == "wgmma_residues":  # the second: no whole packs
+        return [(66, 200, 136), (3, 33, 5)]
     if name.startswith("wgmma_digits"):  # the second: more pairs of tiles than stages; the last: no whole packs
         return [(66, 88, 136), (3, 300, 5), (3, 33, 7)]
     if name == "wgmma_small":  # the last: more pairs of tiles than its stages
@@ -495,7 +497,7 @@ def bank_cases():
     for dtype, names in (
         ("float32", (*rungs, "mma", *WARPGROUP_RUNGS, *mma, *splits, *DIRECT_TF32)),
         ("float16", halves),
-        ("float64", (*mma, "dmma", "dmma_large", "dmma_small")),
+        ("float64", (*mma, "dmma", "dmma_large", "dmma_small", "wgmma_residues")),
         *((dtype, ("imma", *WARPGROUP_RUNGS)) for dtype in ("int8", "uint8")),
         *((dtype, ("wgmma_digits", "wgmma_digits_small")) for dtype in ("int8", "int32", "int64")),
     ):

@@ -257,7 +257,10 @@ def magnitudes(shape, dtype, seed=0):
 
 
 def operand_without_rounding(kernel, shape):
-    """Nonzero numbers of many magnitudes, with the bits that the kernel multiplies."""
+    """Nonzero numbers of many magnitudes, with the bits that the kernel multiplies; for `wgmma_residues`, which
+    rounds all numbers of a row alike, of one magnitude."""
+    if kernel.row.name == "wgmma_residues" and not kernel.default:
+        return np.random.default_rng(0).integers(1, 2**40, shape) * 2.0**-300
     x = magnitudes(shape, kernel.dtype)
     return tf32(x) if kernel.precision == "high" and kernel.dtype == "float32" else x
 

@@ -220,7 +220,7 @@ def test_doubles_of_every_pair_of_layouts_are_multiplied(device, orders):
     a, b = integers((140, 75), "float64"), integers((75, 200), "float64", seed=1)
     expected = a @ b
     a, b = (np.array(x, order=order) for x, order in zip((a, b), orders, strict=True))
-    for kernel in "dmma_large", "dmma_small":
+    for kernel in "dmma_large", "dmma_small", "wgmma_residues":
         np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
 
 
@@ -257,11 +257,13 @@ def test_a_tile_of_two_strips_has_the_parts_of_both(device, kernel):
     assert np.all(np.abs(result - a.astype(np.float64) @ b.astype(np.float64)) <= bound * magnitude)
 
 
-@pytest.mark.parametrize("kernel", ["wgmma_large", "wgmma_small", "wgmma_single", "wgmma_split", "dmma_large"])
+@pytest.mark.parametrize(
+    "kernel", ["wgmma_large", "wgmma_small", "wgmma_single", "wgmma_split", "dmma_large", "wgmma_residues"]
+)
 @pytest.mark.parametrize("convert", ["swapped", "cast", "native"])
 def test_broadcast_batches_have_room_for_their_parts(device, kernel, convert):
     """An operand that is the same for a batch is one matrix, unless it is converted."""
-    of_doubles, of_floats = kernel == "dmma_large", kernel in ("wgmma_single", "wgmma_split")
+    of_doubles, of_floats = kernel in ("dmma_large", "wgmma_residues"), kernel in ("wgmma_single", "wgmma_split")
     dtype = np.dtype("float64" if of_doubles else "float32" if of_floats else "float16")
     other = {"swapped": dtype.newbyteorder(), "cast": np.dtype("int8"), "native": dtype}[convert]
     a = np.broadcast_to(integers((40, 96), np.float32).astype(other), (3, 5, 40, 96))

@@ -81,9 +81,11 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
 }
 
 /* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers
- * as digits of one byte; others as they are. */
+ * as digits of one byte; float64 as residues of one byte, or, as others, as they are. */
 static int parts_per_element(const struct call *call)
 {
+    if (call->kernel.row->traits & RESIDUES)
+        return (MATMUL_MODULI + 1) / 2;
     if (call->result != FLOAT32)
         return (dtype_bytes(call->dtype[0]) + 1) / 2;
     return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
@@ -279,7 +281,8 @@ static void partition_matmul(struct call *call, int batches)
         const size_t pipeline_bytes =
             (size_t)((k * element + n * out_element) * step) * 2 * DEPTH + (size_t)(k * step * part_bytes);
         const size_t column_bytes =
-            (size_t)(k * element) * (call->in[1].dtype == call->dtype[1] ? 1 : 2) + (size_t)(k * part_bytes);
+            (size_t)(k * element) * (call->in[1].dtype == call->dtype[1] ? 1 : 2) + (size_t)(k * part_bytes) +
+            (call->kernel.row->traits & RESIDUES ? (size_t)(2 * MATMUL_MODULI * step) : 0); /* in two of DEPTH */
         const size_t available =
             call_available_bytes(call, (pipeline_bytes + (size_t)n * column_bytes) / 8 * 10) / 10 * 9;
 
@@ -381,7 +384,7 @@ static npy_intp count_matrices(const struct call *call, int i, npy_intp products
 }
 
 /* The bytes of scratch memory for the largest part of the call, or for all of it: of its partial sums, of its
- * tiles' pieces, or of its operands' parts. */
+ * tiles' pieces, or of its operands' parts and C's residues. */
 static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice, bool all)
 {
     const int element = dtype_bytes(call->result), parts = parts_per_element(call);
@@ -402,6 +405,9 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
         for (int i = 0; i < 2; i++)
             bytes += (size_t)matmul_parts_bytes(count_matrices(call, i, products), part.shape[part.ndim - 2 + i],
                                                 k, parts);
+        if (call->kernel.row->traits & RESIDUES)
+            bytes +=
+                (size_t)matmul_residue_bytes(products * part.shape[part.ndim - 2] * part.shape[part.ndim - 1]);
     } else if (call->kernel.row->traits & PIECES)
         bytes = matmul_pieces_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k,
                                     call_target(call)->multiprocessors);

@@ -19,8 +19,8 @@ constexpr int BK_MMA = 32; // elements along k of a wgmma of bytes
 
 // ---- the digits of an operand ----
 
-// An operand in its native layout, and its digits (D, matrices, sides, pitch), where a side is a row of a or a
-// column of b.
+// An operand in its native layout, and its digits (digits, matrices, sides, pitch), where a side is a row of a or
+// a column of b.
 template <class T>
 struct digit_operand {
     split_operand<T> from;
@@ -45,18 +45,18 @@ static __device__ uint32_t digit_of(const T (&x)[LANE_COLUMNS], int which)
     return word;
 }
 
-// Stores a tile's digits: a thread has four neighbours along k of four sides. If sides are columns of the tile,
-// threads exchange digits through shared memory, so that each stores 16 neighbours along k.
-template <class T>
-static __device__ void store_digits(const digit_operand<T> &x, const split_tile<T> &tile)
+// Stores D digits of a tile's elements: a thread has four neighbours along k of four sides. digit(four neighbours,
+// d): their digits d. If sides are columns of the tile, threads exchange digits through shared memory, so that
+// each stores 16 neighbours along k.
+template <int D, class T, class Digit>
+static __device__ void store_digits(const digit_operand<T> &x, const split_tile<T> &tile,
+                                    const T (&values)[WARP_ROWS][LANE_COLUMNS], Digit digit)
 {
-    constexpr int D = sizeof(T), CHUNKS = SPLIT_ROWS / 16;
+    constexpr int CHUNKS = SPLIT_ROWS / 16;
     constexpr int PITCH = SPLIT_COLUMNS + 4; // words of a warp's sides: two chunks are in different banks
     __shared__ alignas(16) uint32_t words[SPLIT_WARPS][PITCH];
     const int64_t first_side = tile.matrix * x.from.sides();
-    T values[WARP_ROWS][LANE_COLUMNS];
 
-    tile.load(values);
     if (x.from.sides_are_rows) {
         uint8_t *const to = &x.digits[(first_side + tile.row) * x.pitch + tile.column];
 
@@ -65,7 +65,7 @@ static __device__ void store_digits(const digit_operand<T> &x, const split_tile<
 #pragma unroll
             for (int r = 0; r < WARP_ROWS; r++)
                 if (tile.row + r < x.from.rows && tile.column < x.pitch)
-                    *(uint32_t *)&to[d * x.digit_bytes() + r * x.pitch] = digit_of(values[r], d);
+                    *(uint32_t *)&to[d * x.digit_bytes() + r * x.pitch] = digit(values[r], d);
         return;
     }
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -85,7 +85,7 @@ static __device__ void store_digits(const digit_operand<T> &x, const split_tile<
 #pragma unroll
             for (int r = 0; r < WARP_ROWS; r++)
                 along_k[r] = values[r][c];
-            of_side[c] = digit_of(along_k, d);
+            of_side[c] = digit(along_k, d);
         }
         __syncthreads(); // the words of the previous digit have been read
         *(uint4 *)&words[warp][lane * LANE_COLUMNS] = make_uint4(of_side[0], of_side[1], of_side[2], of_side[3]);
@@ -104,9 +104,12 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     matmul_store_digits(digit_operand<T> a, digit_operand<T> b, int64_t a_tiles)
 {
     const split_tile<T> tile(a.from, b.from, a_tiles);
+    T values[WARP_ROWS][LANE_COLUMNS];
 
     pdl_wait();
-    store_digits(blockIdx.x < a_tiles ? a : b, tile);
+    tile.load(values);
+    store_digits<sizeof(T)>(blockIdx.x < a_tiles ? a : b, tile, values,
+                            [](const T(&x)[LANE_COLUMNS], int which) { return digit_of(x, which); });
 }
 
 // ---- the products ----

@@ -1,0 +1,430 @@
+// C = A @ B of float64 on Hopper's tensor cores for bytes, whose products are 25 times as many as those of
+// doubles.
+//
+// The idea: a row of A and a column of B are multiplied by powers of two, and rounded to integers of 51 bits.
+// Their product is an integer, too, and an integer is known by its residues modulo numbers that have no common
+// divisor, if it is smaller than half of their product (the Chinese remainder theorem). Residues are bytes; so
+// there are fifteen products of bytes, whose sums are reduced modulo 256, 255, 253, ...; a last pass finds the
+// integer, and divides it by the powers of two. (Ozaki, Uchino, Imamura, "Ozaki Scheme II: A GEMM-oriented
+// emulation of floating-point matrix multiplication using an integer modular technique", 2025.)
+//
+// What is rounded is below 2^-51 of the largest element of its row or column, whatever the element's own size: on
+// numbers of like size the result is as close as that of sums in float64, on rows whose numbers have a wide range
+// it is not. So the kernel is taken by name only. Products of rows and columns that are not finite are sums in
+// float64.
+//
+// Launches: the exponents of the largest elements; the residues, in rows along k, as wgmma wants bytes; the
+// products, by blocks of 384 threads, one per multiprocessor; the result.
+#include "wgmma_digits.cuh"
+
+constexpr int MODULI = MATMUL_MODULI, COLUMNS = 256; // of a block's tile of C
+constexpr int LIMBS = 3, LIMB_BITS = 40;
+constexpr int MOST_BITS = 51; // of a scaled element, so that residue() is right
+constexpr int LEAST_EXPONENT = -1074, INFINITE_EXPONENT = 2047 + 52; // counted from the least: see exponent_of()
+constexpr int COMBINING_BLOCK = 256, FOUR = 4;
+
+// The moduli have no common divisors. weight: multiplied by it, a number is congruent to itself modulo one of
+// them, and to 0 modulo the others.
+struct moduli {
+    double modulus[MODULI], inverse[MODULI];
+    double weight[MODULI][LIMBS], all[LIMBS]; // in limbs, the lowest first; all: the product of all moduli
+    double inverse_of_all;                    // counted in the second limb
+};
+
+struct big_integer {
+    uint64_t limb[LIMBS];
+
+    // += x * factor, which is below 2^20
+    constexpr void add(const big_integer &x, uint64_t factor)
+    {
+        uint64_t carry = 0;
+
+        for (int i = 0; i < LIMBS; i++) {
+            carry += limb[i] + x.limb[i] * factor;
+            limb[i] = carry % (1ull << LIMB_BITS);
+            carry >>= LIMB_BITS;
+        }
+    }
+
+    constexpr uint64_t modulo(uint64_t m) const
+    {
+        uint64_t rest = 0;
+
+        for (int i = LIMBS - 1; i >= 0; i--)
+            rest = ((rest << LIMB_BITS) + limb[i]) % m;
+        return rest;
+    }
+};
+
+static constexpr moduli make_moduli()
+{
+    constexpr int NUMBERS[MODULI] = {256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197};
+    const auto product_without = [&](int which) {
+        big_integer product = {{1}};
+
+        for (int i = 0; i < MODULI; i++)
+            if (i != which) {
+                big_integer next = {};
+
+                next.add(product, (uint64_t)NUMBERS[i]);
+                product = next;
+            }
+        return product;
+    };
+    const big_integer all = product_without(-1);
+    moduli to = {};
+
+    for (int l = 0; l < MODULI; l++) {
+        const big_integer others = product_without(l);
+        const uint64_t m = (uint64_t)NUMBERS[l], residue = others.modulo(m);
+        big_integer weight = {};
+        uint64_t inverse = 1;
+
+        while (inverse * residue % m != 1)
+            inverse++;
+        weight.add(others, inverse);
+        to.modulus[l] = NUMBERS[l];
+        to.inverse[l] = 1.0 / NUMBERS[l];
+        for (int i = 0; i < LIMBS; i++)
+            to.weight[l][i] = (double)weight.limb[i];
+    }
+    for (int i = 0; i < LIMBS; i++)
+        to.all[i] = (double)all.limb[i];
+    to.inverse_of_all = 1 / (to.all[2] * (double)(1ull << LIMB_BITS) + to.all[1]);
+    return to;
+}
+
+// Bits of the operands' scaled elements, so that sums of k products are below 0.45 times the product of all
+// moduli.
+static int bits_of_elements(const moduli &of, int64_t k)
+{
+    double all = 1;
+
+    for (double modulus : of.modulus)
+        all *= modulus;
+    return std::min(MOST_BITS, (int)std::floor(std::log2(0.45 * all / (double)std::max<int64_t>(k, 1)) / 2));
+}
+
+// ---- the residues of an operand ----
+
+struct residue_operand {
+    digit_operand<double> digits;
+    unsigned *exponent; // per side: of its largest element; zeroed before the first kernel
+};
+
+// The least e for which |x| < 2^(e + LEAST_EXPONENT); INFINITE_EXPONENT if x is not finite.
+static __device__ inline unsigned exponent_of(double x)
+{
+    const unsigned in_bits = (unsigned)__double2hiint(x) >> 20 & 2047;
+
+    return in_bits ? in_bits + 52 : (unsigned)(64 - __clzll(__double_as_longlong(x) & ~(1ull << 63)));
+}
+
+// the power of two by which a side is multiplied: its elements then have `bits`
+static __device__ inline int scale_of_side(unsigned exponent, int bits)
+{
+    return bits - LEAST_EXPONENT - (int)exponent;
+}
+
+static __global__ void __launch_bounds__(SPLIT_BLOCK)
+    matmul_largest_exponents(residue_operand a, residue_operand b, int64_t a_tiles)
+{
+    const split_tile<double> tile(a.digits.from, b.digits.from, a_tiles);
+    unsigned *const exponent = (blockIdx.x < a_tiles ? a : b).exponent;
+    double x[WARP_ROWS][LANE_COLUMNS];
+
+    pdl_wait();
+    tile.load(x);
+    tile.join_sides([&](int r, int c) { return exponent_of(x[r][c]); },
+                    [](unsigned p, unsigned q) { return max(p, q); },
+                    [&](int64_t side, unsigned largest) { atomicMax(&exponent[side], largest); });
+}
+
+// The residue, of -128 to 127, of an integer of at most MOST_BITS bits. The quotient is rounded by a number to
+// whose last bit it is added; it is off by less than 2^-9.
+static __device__ inline uint32_t residue(double x, double modulus, double inverse)
+{
+    constexpr double ROUND = 3ll << 51;
+    const double quotient = fma(x, inverse, ROUND) - ROUND;
+
+    return (uint32_t)(uint8_t)__double2loint(fma(-modulus, quotient, x) + ROUND);
+}
+
+// Makes integers of a thread's elements. BY_ROW: its rows are of one side each, otherwise its columns are.
+template <bool BY_ROW>
+static __device__ void scale_elements(double (&x)[WARP_ROWS][LANE_COLUMNS], const split_tile<double> &tile,
+                                      const unsigned *exponents, int bits)
+{
+    static_assert(WARP_ROWS == LANE_COLUMNS, "as many sides, whether they are rows or columns");
+#pragma unroll
+    for (int i = 0; i < WARP_ROWS; i++) {
+        const int r = BY_ROW ? i : 0, c = BY_ROW ? 0 : i;
+        const unsigned exponent = tile.has(r, c) ? exponents[tile.side(r, c)] : 0;
+        const int scale = scale_of_side(exponent, bits);
+
+#pragma unroll
+        for (int j = 0; j < LANE_COLUMNS; j++) {
+            double &element = BY_ROW ? x[i][j] : x[j][i];
+
+            element = exponent == INFINITE_EXPONENT ? 0 : rint(scalbn(element, scale));
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(SPLIT_BLOCK)
+    matmul_store_residues(residue_operand a, residue_operand b, int64_t a_tiles, int bits,
+                          const __grid_constant__ moduli of)
+{
+    const split_tile<double> tile(a.digits.from, b.digits.from, a_tiles);
+    const residue_operand &x = blockIdx.x < a_tiles ? a : b;
+    double values[WARP_ROWS][LANE_COLUMNS];
+
+    pdl_wait();
+    tile.load(values);
+    if (tile.of.sides_are_rows)
+        scale_elements<true>(values, tile, x.exponent, bits);
+    else
+        scale_elements<false>(values, tile, x.exponent, bits);
+    store_digits<MODULI>(x.digits, tile, values, [&](const double(&some)[LANE_COLUMNS], int which) {
+        uint32_t word = 0;
+
+#pragma unroll
+        for (int i = 0; i < LANE_COLUMNS; i++)
+            word |= residue(some[i], of.modulus[which], of.inverse[which]) << (8 * i);
+        return word;
+    });
+}
+
+// ---- the products ----
+
+// C's residues are (moduli, products, m, n).
+template <class Step>
+static __global__ void __launch_bounds__(BLOCK, 1)
+    matmul_wgmma_residues(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                          const plain_product<uint8_t> p, int products, const __grid_constant__ moduli of)
+{
+    constexpr int N = Step::BN / 2, SHIFT = 38;
+    constexpr int64_t LARGEST = 1 << 30, SAFE_STEPS = (LARGEST - 256) / (128 * 128 * Step::BK); // of a sum
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    step_ring<Step> &ring = *(step_ring<Step> *)bytes;
+
+    pdl_wait();
+    share_work(
+        ring,
+        [&] {
+            unsigned turn = 0;
+
+            for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
+                int matrix, row, column;
+
+                p.mapped.order.position(tile, matrix, row, column);
+                const int modulus = matrix / products, product = matrix % products;
+
+                for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
+                    uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
+                    Step &to = begin_stage(ring, turn);
+
+                    load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k,
+                                                modulus * p.mapped.a_matrices + p.mapped.a_matrix(product), full);
+                    load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k,
+                                                      modulus * p.mapped.b_matrices + p.mapped.b_matrix(product),
+                                                      full);
+                }
+            }
+        },
+        [&] {
+            const int group = threadIdx.x / GROUP - 1, warp = threadIdx.x / WARP - GROUP / WARP;
+            const int64_t steps = ceil_div(p.mapped.k, Step::BK);
+            unsigned turn = 0;
+
+            for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
+                int matrix, row, column;
+                uint32_t sum[N];
+
+                p.mapped.order.position(tile, matrix, row, column);
+                const int modulus = (int)of.modulus[matrix / products];
+                const int inverse = (int)(((int64_t)1 << SHIFT) / modulus) + 1;
+
+                for (int64_t done = 0; done < steps; done += SAFE_STEPS) {
+                    multiply_bytes(ring, sum, group * MM, done > 0, turn, min(SAFE_STEPS, steps - done));
+                // sums below LARGEST have the quotient that is rounded down, or are multiples of the modulus
+#pragma unroll
+                    for (int e = 0; e < N; e++)
+                        sum[e] -= (uint32_t)((int)((int64_t)(int)sum[e] * inverse >> SHIFT) * modulus);
+                }
+                store_rows(ring.rows[warp], p, sum, matrix, (int64_t)row * BM + warp * WARP_MM,
+                           (int64_t)column * Step::BN);
+            }
+        });
+}
+
+// ---- the result ----
+
+// The sum of the weights times an element's residues, modulo the product of all moduli: between plus and minus a
+// half of it. `sum`: of each limb, an integer below 2^53.
+static __device__ double modulo_all(double (&sum)[LIMBS], const moduli &of)
+{
+    constexpr double BASE = 1ull << LIMB_BITS;
+    const double times = rint(fma(sum[2], BASE, sum[1]) * of.inverse_of_all);
+
+#pragma unroll
+    for (int i = 0; i < LIMBS; i++)
+        sum[i] = fma(-times, of.all[i], sum[i]);
+#pragma unroll
+    for (int i = 0; i + 1 < LIMBS; i++) { // what is beyond a limb is moved to the next
+        const double carry = floor(sum[i] * (1 / BASE));
+
+        sum[i] = fma(-carry, BASE, sum[i]);
+        sum[i + 1] += carry;
+    }
+    return fma(fma(sum[2], BASE, sum[1]), BASE, sum[0]);
+}
+
+// The sum of an element's products in float64.
+static __device__ double sum_of_products(const product<double> &p, int64_t matrix, int64_t row, int64_t column)
+{
+    const double *x = p.a.data + matrix * p.a.batch_stride + row * p.a.row_stride;
+    const double *y = p.b.data + matrix * p.b.batch_stride + column * p.b.column_stride;
+    double sum = 0;
+
+    for (int64_t k = 0; k < p.k; k++)
+        sum = fma(x[k * p.a.column_stride], y[k * p.b.row_stride], sum);
+    return sum;
+}
+
+// A thread computes four neighbours in a row of C at once. `whole`: all rows are made of fours, which are aligned.
+static __global__ void __launch_bounds__(COMBINING_BLOCK)
+    matmul_combine_residues(const __grid_constant__ product<double> p, const unsigned *a_exponent,
+                            const unsigned *b_exponent, const uint8_t *residues, bool whole, int bits,
+                            const __grid_constant__ moduli of)
+{
+    const int64_t rows = p.batches * p.m, right = ceil_div(p.n, FOUR * COMBINING_BLOCK), distance = rows * p.n;
+
+    pdl_wait();
+    for (int64_t item = blockIdx.x; item < rows * right; item += gridDim.x) {
+        const int64_t row = item / right, matrix = row / p.m, in_matrix = row % p.m;
+        const int64_t column = (item % right * COMBINING_BLOCK + threadIdx.x) * FOUR, first = row * p.n + column;
+        const int left = (int)min(p.n - column, (int64_t)FOUR);
+        const unsigned a = a_exponent[(p.a.batch_stride ? matrix : 0) * p.m + in_matrix];
+        double sum[FOUR][LIMBS] = {};
+        pack<double, FOUR> c;
+
+        if (left <= 0)
+            continue;
+#pragma unroll
+        for (int l = 0; l < MODULI; l++) {
+            const uint8_t *const from = &residues[l * distance + first];
+            uint32_t word = 0;
+
+            if (whole)
+                word = *(const uint32_t *)from;
+            else
+#pragma unroll
+                for (int i = 0; i < FOUR; i++)
+                    word |= i < left ? (uint32_t)from[i] << (8 * i) : 0;
+#pragma unroll
+            for (int i = 0; i < FOUR; i++) {
+                const double residue = __hiloint2double(0x43300000, (int)(word >> (8 * i) & 255)) - 0x1p52;
+
+#pragma unroll
+                for (int limb = 0; limb < LIMBS; limb++)
+                    sum[i][limb] = fma(residue, of.weight[l][limb], sum[i][limb]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < FOUR; i++) {
+            const unsigned b = i < left ? b_exponent[(p.b.batch_stride ? matrix : 0) * p.n + column + i] : 0;
+
+            c.element[i] = a == INFINITE_EXPONENT || b == INFINITE_EXPONENT
+                               ? sum_of_products(p, matrix, in_matrix, column + i)
+                               : scalbn(modulo_all(sum[i], of), -scale_of_side(a, bits) - scale_of_side(b, bits));
+        }
+        if (whole)
+            *(pack<double, FOUR> *)&p.c[first] = c;
+        else
+#pragma unroll
+            for (int i = 0; i < FOUR; i++)
+                if (i < left)
+                    p.c[first + i] = c.element[i];
+    }
+}
+
+cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t stream)
+{
+    constexpr int64_t GRAIN = 128; // bytes
+    using Step = step_tiles<int8_t, COLUMNS, 1, true, true>;
+    static constexpr moduli of = make_moduli();
+    const product<double> p = product_of<double>(args);
+    char *next = (char *)args->scratch;
+    const auto take = [&](int64_t bytes) {
+        char *const first = next;
+
+        next += ceil_div(bytes, GRAIN) * GRAIN;
+        return first;
+    };
+    const auto operand = [&](const strided_matrix<double> &x, int64_t stride, int64_t sides) {
+        return residue_operand{{split_operand_of(x, stride ? args->batches : 1, sides, args->k), nullptr, args->k,
+                                ceil_div(args->k, 16) * 16},
+                               nullptr};
+    };
+    residue_operand a = operand(p.a, args->a_batch_stride, args->m);
+    residue_operand b = operand(p.b.transposed(), args->b_batch_stride, args->n);
+
+    for (residue_operand *x : {&a, &b})
+        x->exponent =
+            (unsigned *)take(x->digits.from.matrices * x->digits.from.sides() * (int64_t)sizeof(unsigned));
+    const int64_t words = (next - (char *)args->scratch) / (int64_t)sizeof(unsigned);
+
+    for (residue_operand *x : {&a, &b})
+        x->digits.digits = (uint8_t *)take(MODULI * x->digits.digit_bytes());
+    uint8_t *const residues = (uint8_t *)take(MODULI * args->batches * args->m * args->n);
+
+    if ((uint64_t)(next - (char *)args->scratch) > args->scratch_bytes || MODULI * args->batches > INT32_MAX)
+        return cudaErrorInvalidValue;
+    const int64_t a_tiles = split_tiles(a.digits.from), tiles = a_tiles + split_tiles(b.digits.from);
+
+    if (tiles > MAX_GRID_X)
+        return cudaErrorInvalidConfiguration;
+    const int bits = bits_of_elements(of, args->k);
+    const auto map = [&](CUtensorMap *to, const residue_operand &x, int sides) {
+        const split_operand<double> &from = x.digits.from;
+
+        return make_tensor_map(to,
+                               tensor<int8_t>{(const int8_t *)x.digits.digits, MODULI * from.matrices,
+                                              from.sides(), x.digits.k, from.sides() * x.digits.pitch,
+                                              x.digits.pitch},
+                               sides);
+    };
+    matmul_args all = *args;
+    CUtensorMap a_map, b_map;
+
+    all.batches = MODULI * args->batches;
+    const plain_product<uint8_t> products = {
+        mapped_product_of(&all, a.digits.from.matrices, b.digits.from.matrices, COLUMNS), residues,
+        row_packs<uint8_t>::are_whole(residues, args->n)};
+    const auto blocks_of = [&](int64_t items, int block) {
+        return (unsigned)std::min<int64_t>(ceil_div(items, block), 8 * (int64_t)args->multiprocessors);
+    };
+
+    if (cudaError_t error =
+            launch<matmul_split_zero>(blocks_of(words, SPLIT_BLOCK), SPLIT_BLOCK, 0, stream, a.exponent, words))
+        return error;
+    if (cudaError_t error =
+            launch<matmul_largest_exponents>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles))
+        return error;
+    if (cudaError_t error =
+            launch<matmul_store_residues>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles, bits, of))
+        return error;
+    if (cudaError_t error = map(&a_map, a, BM))
+        return error;
+    if (cudaError_t error = map(&b_map, b, COLUMNS))
+        return error;
+    if (cudaError_t error = launch_on_multiprocessors<matmul_wgmma_residues<Step>>(
+            &all, products.mapped, stream, a_map, b_map, products, (int)args->batches, of))
+        return error;
+    const bool whole = args->n % FOUR == 0 && (uintptr_t)args->c % sizeof(pack<double, FOUR>) == 0;
+
+    return launch<matmul_combine_residues>(
+        blocks_of(args->batches * args->m * ceil_div(args->n, FOUR * COMBINING_BLOCK), 1), COMBINING_BLOCK, 0,
+        stream, p, a.exponent, b.exponent, residues, whole, bits, of);
+}

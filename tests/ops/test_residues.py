@@ -1,0 +1,106 @@
+"""Products of float64 by the residues of integers (kernels/matmul/production/wgmma_residues.cu)."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import smemkit
+from cases import integers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+KERNEL = "wgmma_residues"
+
+
+def multiply(a, b, device="cpu"):
+    return smemkit.asnumpy(smemkit.matmul(a, b, kernel=KERNEL, device=device))
+
+
+def exact(a, b):
+    """The product in fractions."""
+    a, b = ([[Fraction(float(value)) for value in row] for row in x] for x in (a, b.T))
+    return [[sum(map(Fraction.__mul__, row, column)) for column in b] for row in a]
+
+
+def assert_within_bound(a, b, result):
+    """Each element is rounded by less than 2^-51 of the largest of its row of a or column of b; the sum by 2^-52."""
+    for i, row in enumerate(exact(a, b)):
+        for j, value in enumerate(row):
+            largest = Fraction(float(np.abs(a[i]).max())) * Fraction(float(np.abs(b[:, j]).max()))
+            allowed = a.shape[1] * largest * Fraction(1, 2**50) + abs(value) * Fraction(1, 2**52)
+            assert abs(Fraction(float(result[i, j])) - value) <= allowed, (i, j)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 5), st.integers(0, 60), st.integers(0, 2**32 - 1))
+def test_errors_are_below_the_bound(m, k, n, range_bits, seed):
+    """Also where the numbers of a row have a wide range, whose small ones are lost."""
+    rng = np.random.default_rng(seed)
+    a, b = (
+        rng.standard_normal(shape) * 2.0 ** rng.integers(-range_bits, range_bits + 1, shape)
+        for shape in ((m, k), (k, n))
+    )
+    assert_within_bound(a, b, multiply(a, b))
+
+
+def test_errors_are_no_larger_than_those_of_sums_in_float64(device):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((20, 2000)), rng.standard_normal((2000, 20))
+    expected = np.array(exact(a, b), dtype=object)
+    one_after_another = np.zeros((20, 20))
+    for i in range(2000):
+        one_after_another += np.outer(a[:, i], b[i])
+    errors = [
+        np.linalg.norm((np.vectorize(Fraction)(x) - expected).astype(float))
+        for x in (multiply(a, b, device), one_after_another)
+    ]
+    assert errors[0] < errors[1]
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4), (130, 300, 260), (1, 1, 1), (7, 1000, 9)], ids=str)
+def test_integers_of_26_bits_are_exact(device, shape):
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    a, b = (rng.integers(-(2**20), 2**20, s).astype(float) for s in ((m, k), (k, n)))
+    np.testing.assert_array_equal(multiply(a, b, device), (a.astype(np.int64) @ b.astype(np.int64)).astype(float))
+
+
+def test_any_scale_of_rows_and_columns(device):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((6, 50)), rng.standard_normal((50, 5))
+    down, right = np.array([0, 900, -900, 1000, -1000, 30]), np.array([0, -900, 900, 20, -1000])
+    plain = multiply(a, b, device)
+    with np.errstate(over="ignore"):
+        expected = np.ldexp(plain, down[:, None] + right)  # some overflow, some underflow
+    result = multiply(np.ldexp(a, down[:, None]), np.ldexp(b, right), device)
+    np.testing.assert_array_equal(result, expected)
+    assert np.isinf(result).any()
+    assert (result == 0).any()
+
+
+def test_rows_and_columns_that_are_not_finite(device):
+    a, b = integers((9, 40), "float64"), integers((40, 11), "float64", seed=1)
+    a[1, 3], a[2, 4], a[5] = np.inf, np.nan, 0
+    b[7, 2], b[3, 4], b[8, 6] = -np.inf, 0, np.nan
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(multiply(a, b, device), a @ b)
+
+
+def test_subnormal_numbers(device):
+    tiny = np.float64(5e-324)
+    a, b = np.array([[3.0, 5.0]]) * tiny, np.array([[2.0], [1.0]])
+    np.testing.assert_array_equal(multiply(a, b, device), [[11 * tiny]])
+
+
+@pytest.mark.slow
+def test_sums_of_a_long_k_are_reduced_on_the_way(device):
+    """The sums of bytes would pass 2^31: k is longer than what is added before they are reduced."""
+    k = 140_000
+    a, b = np.full((2, k), -(2.0**20)), np.full((k, 3), 2.0**20 - 1)
+    a[1, ::2] = 128
+    np.testing.assert_array_equal(multiply(a, b, device), (a.astype(np.int64) @ b.astype(np.int64)).astype(float))
+
+
+def test_it_is_taken_by_name_only(device):
+    plan = smemkit.plan(smemkit.matmul, np.ones((600, 600)), np.ones((600, 600)), device=device)
+    assert KERNEL not in plan.kernels
