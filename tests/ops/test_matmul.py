@@ -669,7 +669,9 @@ def test_float32_rungs_refuse_other_dtypes(device, dtype):
 # ---- production kernels: every layout, without a copy -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["wgmma_split_small", "wgmma_small", "dmma_small", "wgmma_digits_small"])
+@pytest.mark.parametrize(
+    "name", ["wgmma_split_small", "wgmma_small", "dmma_small", "wgmma_digits_small", "wgmma_residues"]
+)
 @pytest.mark.covering(1, most=2)
 def test_copies_of_few_rows_at_once_give_the_same_bits(name):
     """A kernel that copies its operands multiplies only so many rows of a single A at once."""

@@ -96,12 +96,13 @@ static int parts_per_element(const struct call *call)
 static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, npy_intp k)
 {
     enum { MULTIPLE = 256 };                                  /* of the rows of any tile, and of a strip */
-    const npy_intp most = call_test_bytes((npy_intp)4 << 30); /* of the copies */
+    const npy_intp most = call_test_bytes((npy_intp)4 << 30); /* of the copies, and of C's residues */
+    const npy_intp c_bytes = call->kernel.row->traits & RESIDUES ? MATMUL_MODULI * n : 0;
     npy_intp rows;
 
     if (!(call->kernel.row->traits & PARTS) || call->out.size != m * n)
         return m;
-    rows = most / (2 * parts_per_element(call) * k) / MULTIPLE * MULTIPLE;
+    rows = most / (2 * parts_per_element(call) * k + c_bytes) / MULTIPLE * MULTIPLE;
     if (!rows)
         rows = MULTIPLE;
     return rows < m ? rows : m;

@@ -1,17 +1,18 @@
-// C = A @ B of float64 on Hopper's tensor cores for bytes, whose products are 25 times as many as those of
+// C = A @ B of float64 on Hopper's tensor cores for bytes, which multiply some 25 times as fast as those for
 // doubles.
 //
-// The idea: a row of A and a column of B are multiplied by powers of two, and rounded to integers of 51 bits.
-// Their product is an integer, too, and an integer is known by its residues modulo numbers that have no common
-// divisor, if it is smaller than half of their product (the Chinese remainder theorem). Residues are bytes; so
-// there are fifteen products of bytes, whose sums are reduced modulo 256, 255, 253, ...; a last pass finds the
+// The idea: a row of A and a column of B are multiplied by powers of two, and rounded to integers of at most 53
+// bits. Their product is an integer, too, and an integer is known by its residues modulo numbers that have no
+// common divisor, if it is smaller than half of their product (the Chinese remainder theorem). Residues are bytes;
+// so there are fifteen products of bytes, whose sums are reduced modulo 256, 255, 253, ...; a last pass finds the
 // integer, and divides it by the powers of two. (Ozaki, Uchino, Imamura, "Ozaki Scheme II: A GEMM-oriented
 // emulation of floating-point matrix multiplication using an integer modular technique", 2025.)
 //
-// What is rounded is below 2^-51 of the largest element of its row or column, whatever the element's own size: on
-// numbers of like size the result is as close as that of sums in float64, on rows whose numbers have a wide range
-// it is not. So the kernel is taken by name only. Products of rows and columns that are not finite are sums in
-// float64.
+// An element is rounded by at most 2^-51 of the largest of its row or column, whatever its own size, up to k =
+// 25,000; beyond that by up to twice as much for each factor of 4, because the sums must not pass the product of
+// the moduli. On numbers of like size the result is as close as that of sums in float64, on rows whose numbers
+// have a wide range it is not. So the kernel is taken by name only. Products of rows and columns that are not
+// finite are sums in float64, one thread each: slow, if there are many.
 //
 // Launches: the exponents of the largest elements; the residues, in rows along k, as wgmma wants bytes; the
 // products, by blocks of 384 threads, one per multiprocessor; the result.
@@ -19,7 +20,7 @@
 
 constexpr int MODULI = MATMUL_MODULI, COLUMNS = 256; // of a block's tile of C
 constexpr int LIMBS = 3, LIMB_BITS = 40;
-constexpr int MOST_BITS = 51; // of a scaled element, so that residue() is right
+constexpr int MOST_BITS = 53; // of a scaled element, of which a double has no more; see residue()
 constexpr int LEAST_EXPONENT = -1074, INFINITE_EXPONENT = 2047 + 52; // counted from the least: see exponent_of()
 constexpr int COMBINING_BLOCK = 256, FOUR = 4;
 
@@ -140,8 +141,9 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
                     [&](int64_t side, unsigned largest) { atomicMax(&exponent[side], largest); });
 }
 
-// The residue, of -128 to 127, of an integer of at most MOST_BITS bits. The quotient is rounded by a number to
-// whose last bit it is added; it is off by less than 2^-9.
+// The residue, of -128 to 127, of an integer. The quotient is rounded by a number to whose last bit it is added.
+// The remainder may be beyond half of the modulus by |x| times the relative error of the inverse, which is below
+// 1/2 for all odd moduli up to |x| = 2^54; to 256, 128 is as good as -128.
 static __device__ inline uint32_t residue(double x, double modulus, double inverse)
 {
     constexpr double ROUND = 3ll << 51;
@@ -247,7 +249,8 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 
                 for (int64_t done = 0; done < steps; done += SAFE_STEPS) {
                     multiply_bytes(ring, sum, group * MM, done > 0, turn, min(SAFE_STEPS, steps - done));
-                // sums below LARGEST have the quotient that is rounded down, or are multiples of the modulus
+                // The quotient is rounded down. For a negative multiple of the modulus it is one less, which
+                // leaves the modulus itself: as good as 0.
 #pragma unroll
                     for (int e = 0; e < N; e++)
                         sum[e] -= (uint32_t)((int)((int64_t)(int)sum[e] * inverse >> SHIFT) * modulus);
@@ -335,6 +338,8 @@ static __global__ void __launch_bounds__(COMBINING_BLOCK)
         for (int i = 0; i < FOUR; i++) {
             const unsigned b = i < left ? b_exponent[(p.b.batch_stride ? matrix : 0) * p.n + column + i] : 0;
 
+            if (i >= left)
+                break;
             c.element[i] = a == INFINITE_EXPONENT || b == INFINITE_EXPONENT
                                ? sum_of_products(p, matrix, in_matrix, column + i)
                                : scalbn(modulo_all(sum[i], of), -scale_of_side(a, bits) - scale_of_side(b, bits));
