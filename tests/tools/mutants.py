@@ -682,7 +682,7 @@ MUTANTS = [
         "kernels/matmul/production/wgmma_residues.cu",
         "return in_bits ? in_bits + 52 :",
         "return in_bits + 52;\n    return",
-        "tests/ops/test_residues.py",
+        "tests/ops/test_residues.py --full -k subnormal",
     ),
     Mutant(
         "wgmma-residues-rounds-quotients-to-halves",
