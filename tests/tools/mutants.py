@@ -659,8 +659,8 @@ MUTANTS = [
     Mutant(
         "wgmma-residues-reduces-no-sum-on-the-way",
         "kernels/matmul/production/wgmma_residues.cu",
-        "LARGEST = 1 << 30,",
-        "LARGEST = 1ll << 33,",
+        "LARGEST_SUM = 1 << 30;",
+        "LARGEST_SUM = 1ll << 33;",
         "tests/ops/test_residues.py --full -k long_k",
     ),
     Mutant(

@@ -16,6 +16,8 @@
 //
 // Launches: the exponents of the largest elements; the residues, in rows along k, as wgmma wants bytes; the
 // products, by blocks of 384 threads, one per multiprocessor; the result.
+#include <cmath>
+
 #include "wgmma_digits.cuh"
 
 constexpr int MODULI = MATMUL_MODULI, COLUMNS = 256; // of a block's tile of C
@@ -199,14 +201,28 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 
 // ---- the products ----
 
+constexpr int64_t LARGEST_SUM = 1 << 30;
+
+// Reduces sums of at most LARGEST_SUM modulo a number. The quotient is rounded down; for a negative multiple of
+// the modulus it is one less, which leaves the modulus itself: as good as 0.
+template <int N>
+static __device__ void reduce_sums(uint32_t (&sum)[N], int modulus)
+{
+    constexpr int SHIFT = 38;
+    const int inverse = (int)(((int64_t)1 << SHIFT) / modulus) + 1;
+
+#pragma unroll
+    for (int e = 0; e < N; e++)
+        sum[e] -= (uint32_t)((int)((int64_t)(int)sum[e] * inverse >> SHIFT) * modulus);
+}
+
 // C's residues are (moduli, products, m, n).
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_wgmma_residues(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
                           const plain_product<uint8_t> p, int products, const __grid_constant__ moduli of)
 {
-    constexpr int N = Step::BN / 2, SHIFT = 38;
-    constexpr int64_t LARGEST = 1 << 30, SAFE_STEPS = (LARGEST - 256) / (128 * 128 * Step::BK); // of a sum
+    constexpr int64_t SAFE_STEPS = (LARGEST_SUM - 256) / (128 * 128 * Step::BK); // after which sums are reduced
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
 
@@ -241,19 +257,12 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 
             for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
                 int matrix, row, column;
-                uint32_t sum[N];
+                uint32_t sum[Step::BN / 2];
 
                 p.mapped.order.position(tile, matrix, row, column);
-                const int modulus = (int)of.modulus[matrix / products];
-                const int inverse = (int)(((int64_t)1 << SHIFT) / modulus) + 1;
-
                 for (int64_t done = 0; done < steps; done += SAFE_STEPS) {
                     multiply_bytes(ring, sum, group * MM, done > 0, turn, min(SAFE_STEPS, steps - done));
-                // The quotient is rounded down. For a negative multiple of the modulus it is one less, which
-                // leaves the modulus itself: as good as 0.
-#pragma unroll
-                    for (int e = 0; e < N; e++)
-                        sum[e] -= (uint32_t)((int)((int64_t)(int)sum[e] * inverse >> SHIFT) * modulus);
+                    reduce_sums(sum, (int)of.modulus[matrix / products]);
                 }
                 store_rows(ring.rows[warp], p, sum, matrix, (int64_t)row * BM + warp * WARP_MM,
                            (int64_t)column * Step::BN);
@@ -336,10 +345,10 @@ static __global__ void __launch_bounds__(COMBINING_BLOCK)
         }
 #pragma unroll
         for (int i = 0; i < FOUR; i++) {
-            const unsigned b = i < left ? b_exponent[(p.b.batch_stride ? matrix : 0) * p.n + column + i] : 0;
-
             if (i >= left)
                 break;
+            const unsigned b = b_exponent[(p.b.batch_stride ? matrix : 0) * p.n + column + i];
+
             c.element[i] = a == INFINITE_EXPONENT || b == INFINITE_EXPONENT
                                ? sum_of_products(p, matrix, in_matrix, column + i)
                                : scalbn(modulo_all(sum[i], of), -scale_of_side(a, bits) - scale_of_side(b, bits));
