@@ -183,7 +183,7 @@ def test_grade_of_random_products():
     assert result.good > 0.93 * result.problems
     assert result.worst < 3
     unseen = fit.grade([problem for problem in timed if problem.held_out], attributes)
-    assert unseen.problems > 350 and unseen.good >= 0.94 * unseen.problems
+    assert unseen.problems > 350 and unseen.good >= 0.95 * unseen.problems
     constant = fit.grade(timed, attributes, [1000] * len(fit.thresholds("matmul")))
     assert constant.good < 0.5 * result.problems  # it is the table that makes them good
 
