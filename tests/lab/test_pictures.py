@@ -1,6 +1,7 @@
 """Pictures: titles state what is drawn, labels do not overlap, and nothing depends on colour alone."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
 
+from smemkit import lab
 from smemkit.lab import pictures, style
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -132,3 +134,12 @@ def test_refusals():
         pictures.tile_walk(8, 3)
     with pytest.raises(ValueError, match="nothing is recorded for reduce of"):
         pictures.ladder_chart("reduce", (7,))
+
+
+def test_transfers_that_are_only_recorded_are_drawn_beside_measured_ones():
+    found = lab.transfers()
+    rows = tuple(row | {"gbps": None if "pageable" in row["how"] else 50.0} for row in found.rows)
+    (axes,) = replace(found, rows=rows).plot().axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert "to the host, pageable (recorded)" in labels
+    assert "to the host, pinned" in labels
