@@ -81,11 +81,11 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
 }
 
 /* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers
- * as digits of one byte; float64 as residues of one byte, or, as others, as they are. */
+ * as digits of one byte; float64 as residues of one byte and as they are, or, as others, as they are only. */
 static int parts_per_element(const struct call *call)
 {
     if (call->kernel.row->traits & RESIDUES)
-        return (MATMUL_MODULI + 1) / 2;
+        return (MATMUL_MODULI + 1 + (int)sizeof(double)) / 2;
     if (call->result != FLOAT32)
         return (dtype_bytes(call->dtype[0]) + 1) / 2;
     return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
@@ -262,7 +262,8 @@ static void partition_matmul(struct call *call, int batches)
 
     if (in_parts && rows < ENOUGH_ROWS && m >= 8 * ENOUGH_ROWS) /* each part splits the columns of b again */
         rows = ENOUGH_ROWS;
-    rows = without_single_part(m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, ROWS);
+    rows = without_single_part(m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows,
+                               in_parts ? MANY_ROWS : ROWS); /* strips of rows are the same in all parts */
 
     call->independent_parts = true;
     *inner = (struct partition){m, rows, {a->ndim - 2, -1}, batches};

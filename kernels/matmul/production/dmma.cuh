@@ -17,7 +17,7 @@
 #include "../../common/ptx/mma.cuh"
 #include "tma.cuh"
 
-constexpr int FIRST = 16, SECOND = 8, MK = 8;     // of an mma: sides of both operands, and k
+constexpr int FIRST = 16, SECOND = 8, DMMA_K = 8; // of an mma: sides of both operands, and k
 constexpr int WARPS = MULTIPLYING * GROUP / WARP; // that multiply
 constexpr int WARP_FIRST = 64;                    // sides of the first operand, of a warp
 
@@ -105,7 +105,7 @@ struct warp_sums {
     // before: a warp that waits leaves the tensor core idle.
     __device__ void add(step_ring<Step> &ring, int first, int second, int length, unsigned &turn)
     {
-        constexpr int STAGES = step_ring<Step>::STAGES, MMAS = Step::BK / MK;
+        constexpr int STAGES = step_ring<Step>::STAGES, MMAS = Step::BK / DMMA_K;
         static_assert(MMAS % 2 == 0 && FRAGMENTS % 2 == 0, "a step ends with the registers that it began with");
         fragment left[2];
         double2 right[2][N];
@@ -128,10 +128,10 @@ struct warp_sums {
                     if (q == MMAS - 1 && i == 0 && more)
                         ready = ptx::mbarrier_try_wait_parity(&ring.full[s], phase % 2);
                     if (i < FRAGMENTS - 1) {
-                        next = load_first(of, first, i + 1, q * MK);
+                        next = load_first(of, first, i + 1, q * DMMA_K);
                     } else if (q < MMAS - 1) {
-                        load_second(right[(q + 1) % 2], of, second, (q + 1) * MK);
-                        next = load_first(of, first, 0, (q + 1) * MK);
+                        load_second(right[(q + 1) % 2], of, second, (q + 1) * DMMA_K);
+                        next = load_first(of, first, 0, (q + 1) * DMMA_K);
                     } else {
                         __syncwarp(); // all lanes have loaded before the stage is released
                         release_stage(ring, turn);
@@ -214,15 +214,20 @@ static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<
                (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
 }
 
-// A warp that multiplies: its part of each tile, and of each quarter.
-template <class Step>
-static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_product<double> &p)
+// A warp that multiplies: its part of each tile that takes(matrix, tile's row, tile's column), and of each
+// quarter.
+template <class Step, class Takes>
+static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_product<double> &p, Takes takes)
 {
     unsigned turn = 0;
 
     for (int64_t item = blockIdx.x; item < p.mapped.order.count(); item += gridDim.x) {
         const int quarter = p.mapped.order.quarter(item);
+        int matrix, row, column;
 
+        p.mapped.order.position(item, matrix, row, column);
+        if (!takes(matrix, row, column))
+            continue;
         if (quarter < 0)
             multiply_tile<false>(ring, p, item, 0, turn);
         else if constexpr (roles<Step>::HAS_QUARTERS)
@@ -230,26 +235,35 @@ static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_produ
     }
 }
 
-template <class Step>
+template <class Step, class Takes>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_doubles(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                   const plain_product<double> p)
+                   const plain_product<double> p, Takes takes)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
 
     pdl_wait();
     share_work(
-        ring, [&] { bring_tiles(ring, p.mapped, a_map, b_map, [](int, int, int) { return true; }); },
-        [&] { multiply_doubles(ring, p); });
+        ring, [&] { bring_tiles(ring, p.mapped, a_map, b_map, takes); },
+        [&] { multiply_doubles(ring, p, takes); });
 }
 
-// COLUMNS: of a block's tile of C.
-template <int COLUMNS>
-[[nodiscard]] static cudaError_t launch_dmma(const matmul_args *args, cudaStream_t stream)
+struct all_tiles {
+    __device__ bool operator()(int, int, int) const
+    {
+        return true;
+    }
+};
+
+// COLUMNS: of a block's tile of C. Only tiles that takes(matrix, tile's row, tile's column) are multiplied; if
+// there may be none, needed() says on the device whether there are any.
+template <int COLUMNS, class Takes = all_tiles, class Needed = always>
+[[nodiscard]] static cudaError_t launch_dmma(const matmul_args *args, cudaStream_t stream, Takes takes = {},
+                                             Needed needed = {})
 {
     return launch_plain<double, COLUMNS>(
-        args, stream, [&](auto along, auto p, const auto &a_map, const auto &b_map) {
+        args, stream, needed, [&](auto along, auto p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
             using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
             tile_order &order = p.mapped.order;
@@ -257,6 +271,7 @@ template <int COLUMNS>
 
             if (roles<Step>::HAS_QUARTERS && 4 * last <= args->multiprocessors)
                 order.quartered = last;
-            return launch_on_multiprocessors<matmul_doubles<Step>>(args, p.mapped, stream, a_map, b_map, p);
+            return launch_on_multiprocessors<matmul_doubles<Step, Takes>>(args, p.mapped, stream, a_map, b_map, p,
+                                                                          takes);
         });
 }

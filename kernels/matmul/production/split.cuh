@@ -485,15 +485,24 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
         store_parts<__nv_bfloat16, PARTS, false>(tile, tile.of.bfloats, BFLOATS_EXPONENT, x, ignore);
 }
 
-// Copies operands as they are.
-template <class T>
+struct always {
+    __device__ bool operator()() const
+    {
+        return true;
+    }
+};
+
+// Copies operands as they are, if needed().
+template <class T, class Needed>
 static __global__ void __launch_bounds__(SPLIT_BLOCK)
-    matmul_split_copy(split_operand<T> a, split_operand<T> b, int64_t a_tiles)
+    matmul_split_copy(split_operand<T> a, split_operand<T> b, int64_t a_tiles, Needed needed)
 {
     const split_tile<T> tile(a, b, a_tiles);
     T x[WARP_ROWS][LANE_COLUMNS];
 
     pdl_wait();
+    if (!needed())
+        return;
     tile.load(x);
     using chunk = std::conditional_t<(sizeof x[0] < sizeof(uint4)), uint2, uint4>;
     T *const first = (T *)tile.of.parts + (tile.matrix * tile.of.rows + tile.row) * tile.of.pitch + tile.column;
@@ -579,14 +588,15 @@ template <class T>
     return fits ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-template <auto KERNEL, class T>
+template <auto KERNEL, class T, class... Arguments>
 [[nodiscard]] static cudaError_t launch_on_tiles(const split_operand<T> &a, const split_operand<T> &b,
-                                                 cudaStream_t stream)
+                                                 cudaStream_t stream, const Arguments &...arguments)
 {
     const int64_t a_tiles = split_tiles(a), tiles = a_tiles + split_tiles(b);
 
-    return tiles > MAX_GRID_X ? cudaErrorInvalidConfiguration
-                              : launch<KERNEL>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles);
+    return tiles > MAX_GRID_X
+               ? cudaErrorInvalidConfiguration
+               : launch<KERNEL>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles, arguments...);
 }
 
 [[nodiscard]] static cudaError_t launch_facts(const split_operand<float> &a, const split_operand<float> &b,

@@ -378,10 +378,11 @@ static bool has_tensor_map(const split_operand<T> &x)
 }
 
 // Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
-// the TMA cannot copy one of them where it is, both are copied to rows that it can. COLUMNS: of a block's tile of
-// C.
-template <class T, int COLUMNS, class Launch>
-[[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Launch launch)
+// the TMA cannot copy one of them where it is, both are copied to rows that it can, if needed(). COLUMNS: of a
+// block's tile of C.
+template <class T, int COLUMNS, class Needed, class Launch>
+[[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Needed needed,
+                                              Launch launch)
 {
     const product<T> of = product_of<T>(args);
     const auto matrices = [&](int64_t stride) { return stride ? args->batches : 1; };
@@ -402,7 +403,7 @@ template <class T, int COLUMNS, class Launch>
     if (cudaError_t error = place_parts(args, 0, (int)sizeof(T) / 2, 0, a, b))
         return error;
     if (!where_they_are)
-        if (cudaError_t error = launch_on_tiles<matmul_split_copy<T>>(a, b, stream))
+        if (cudaError_t error = launch_on_tiles<matmul_split_copy<T, Needed>>(a, b, stream, needed))
             return error;
     if (cudaError_t error = map(&a_map, a, BM))
         return error;

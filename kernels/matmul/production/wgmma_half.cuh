@@ -26,7 +26,7 @@ template <int COLUMNS, class T>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
     return launch_plain<T, COLUMNS>(
-        args, stream, [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
+        args, stream, always(), [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
             using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
 

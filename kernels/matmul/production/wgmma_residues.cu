@@ -8,22 +8,36 @@
 // integer, and divides it by the powers of two. (Ozaki, Uchino, Imamura, "Ozaki Scheme II: A GEMM-oriented
 // emulation of floating-point matrix multiplication using an integer modular technique", 2025.)
 //
-// An element is rounded by at most 2^-51 of the largest of its row or column, whatever its own size, up to k =
-// 25,000; beyond that by up to twice as much for each factor of 4, because the sums must not pass the product of
-// the moduli. On numbers of like size the result is as close as that of sums in float64, on rows whose numbers
-// have a wide range it is not. So the kernel is taken by name only. Products of rows and columns that are not
-// finite are sums in float64, one thread each: slow, if there are many.
+// An element is rounded by at most 2^-(bits + 1) of the power of two above the largest of its row or column (its
+// side), whatever its own size; up to k = 1585 there are 53 bits, one less from there to 6343, and so on. So small
+// numbers beside large ones are lost. How far a side's numbers are below that power of two, in bits and on
+// average, decides whether that matters. If it is d for a row and e for a column, |A||B| is at least k 2^-(d + e)
+// times the product of the two powers (an arithmetic mean is no smaller than the geometric one), and what rounding
+// adds to the element of C is at most k 2^-bits of it. A side whose numbers are further below than half of log2(k)
+// - 1 - (53 - bits) is wide. Between sides that are not, the error is below k/2 2^-53 |A||B|: half of the bound of
+// sums in float64. On average it is smaller than that of cuBLAS's sums for normal, uniform and exponential
+// numbers; where all rows and columns are almost wide, as if ones had a 30 among them, it is up to 1.3 times as
+// large (k = 4096), or 1.9 times (k = 8192).
 //
-// Launches: the exponents of the largest elements; the residues, in rows along k, as wgmma wants bytes; the
-// products, by blocks of 384 threads, one per multiprocessor; the result.
+// A tile of C between strips of 128 sides of which one is wide, or not
+// finite, is multiplied in float64 (dmma.cuh). Normal numbers are wide up to k = 500 or so. (NVIDIA's cuBLAS
+// decides for whole products whether its emulation has enough bits: Schwarz et al., "Guaranteed DGEMM accuracy
+// while using tensor cores through extensions of the Ozaki scheme", 2025; the rule here is another.)
+//
+// Launches: what is known of the sides; the wide ones among them; the residues, in rows along k, as wgmma wants
+// bytes; the products, by blocks of 384 threads, one per multiprocessor; the result; the tiles in float64, whose
+// operands are copied first if the TMA needs that. Those without work end at once.
 #include <cmath>
 
+#include "dmma.cuh"
 #include "wgmma_digits.cuh"
 
 constexpr int MODULI = MATMUL_MODULI, COLUMNS = 256; // of a block's tile of C
 constexpr int LIMBS = 3, LIMB_BITS = 40;
 constexpr int MOST_BITS = 53; // of a scaled element, of which a double has no more; see residue()
-constexpr int LEAST_EXPONENT = -1074, INFINITE_EXPONENT = 2047 + 52; // counted from the least: see exponent_of()
+constexpr unsigned SUBNORMAL = 1, INFINITE = 2048; // exponents: see exponent_of()
+constexpr unsigned LOG_STEPS = 32;                 // to a bit of a logarithm
+constexpr int64_t ZERO_BITS = 64;                  // how far a zero counts as being below the largest: see below
 constexpr int COMBINING_BLOCK = 256, FOUR = 4;
 
 // The moduli have no common divisors. weight: multiplied by it, a number is congruent to itself modulo one of
@@ -110,38 +124,136 @@ static int bits_of_elements(const moduli &of, int64_t k)
 
 // ---- the residues of an operand ----
 
-struct residue_operand {
-    digit_operand<double> digits;
-    unsigned *exponent; // per side: of its largest element; zeroed before the first kernel
+// What is known of an operand's sides. All are zeroed before the first kernel.
+struct range_facts {
+    unsigned long long *logarithms; // per side: the sum of log_of() of the elements
+    unsigned *exponent;             // per side: of its largest element
+    unsigned *zeros;                // per side: elements that have no logarithm
+    unsigned *wide;                 // per strip of sides: not 0 if one of them is wide
+    unsigned *narrow;               // how many strips are not
 };
 
-// The least e for which |x| < 2^(e + LEAST_EXPONENT); INFINITE_EXPONENT if x is not finite.
+struct residue_operand {
+    digit_operand<double> digits;
+    range_facts facts;
+};
+
+// 1 more than the exponent of x has in its bits; 0 if x is 0, SUBNORMAL if it is below all normal numbers.
 static __device__ inline unsigned exponent_of(double x)
 {
     const unsigned in_bits = (unsigned)__double2hiint(x) >> 20 & 2047;
 
-    return in_bits ? in_bits + 52 : (unsigned)(64 - __clzll(__double_as_longlong(x) & ~(1ull << 63)));
+    return in_bits ? in_bits + 1 : x != 0;
 }
 
 // the power of two by which a side is multiplied: its elements then have `bits`
 static __device__ inline int scale_of_side(unsigned exponent, int bits)
 {
-    return bits - LEAST_EXPONENT - (int)exponent;
+    return bits + 1023 - (int)exponent;
+}
+
+// 1023 + log2(|x|) in LOG_STEPS, with a straight line between powers of two, and rounded down: no larger than it
+// is. For normal numbers.
+static __device__ inline unsigned log_of(double x)
+{
+    return (unsigned)__double2hiint(x) >> 15 & 0xffff;
 }
 
 static __global__ void __launch_bounds__(SPLIT_BLOCK)
-    matmul_largest_exponents(residue_operand a, residue_operand b, int64_t a_tiles)
+    matmul_measure_sides(residue_operand a, residue_operand b, int64_t a_tiles)
 {
+    constexpr unsigned ZERO = 1 << 23; // a zero among sums of logarithms
+    static_assert(std::max(SPLIT_ROWS, SPLIT_COLUMNS) * 0xffff < ZERO, "a tile's sums are smaller");
     const split_tile<double> tile(a.digits.from, b.digits.from, a_tiles);
-    unsigned *const exponent = (blockIdx.x < a_tiles ? a : b).exponent;
+    const range_facts &facts = (blockIdx.x < a_tiles ? a : b).facts;
     double x[WARP_ROWS][LANE_COLUMNS];
 
     pdl_wait();
     tile.load(x);
     tile.join_sides([&](int r, int c) { return exponent_of(x[r][c]); },
                     [](unsigned p, unsigned q) { return max(p, q); },
-                    [&](int64_t side, unsigned largest) { atomicMax(&exponent[side], largest); });
+                    [&](int64_t side, unsigned largest) { atomicMax(&facts.exponent[side], largest); });
+    tile.join_sides(
+        [&](int r, int c) {
+            return !tile.has(r, c) ? 0 : exponent_of(x[r][c]) > SUBNORMAL ? log_of(x[r][c]) : ZERO;
+        },
+        [](unsigned p, unsigned q) { return p + q; },
+        [&](int64_t side, unsigned sum) {
+            atomicAdd(&facts.logarithms[side], (unsigned long long)(sum % ZERO));
+            if (sum / ZERO)
+                atomicAdd(&facts.zeros[side], sum / ZERO);
+        });
 }
+
+// A block has a strip of a, or of b if there are not so many. `most_depth`: how far the numbers of a side that is
+// not wide are below its largest one's power of two, all together, in LOG_STEPS. Zeros add nothing to |A||B|: a
+// side that counts each as ZERO_BITS below is wide before they make a difference.
+static __global__ void __launch_bounds__(STRIP)
+    matmul_find_wide_sides(residue_operand a, residue_operand b, int64_t a_strips, int64_t most_depth)
+{
+    const bool is_a = blockIdx.x < a_strips;
+    const residue_operand &x = is_a ? a : b;
+    const range_facts &facts = x.facts;
+    const int64_t strip = is_a ? blockIdx.x : blockIdx.x - a_strips, sides = x.digits.from.sides();
+    const int64_t in_matrix = strip % x.digits.from.strips() * STRIP + threadIdx.x;
+    bool wide = false;
+
+    pdl_wait();
+    if (in_matrix < sides) {
+        const int64_t side = strip / x.digits.from.strips() * sides + in_matrix, zeros = facts.zeros[side];
+        const unsigned exponent = facts.exponent[side];
+        const int64_t depth = (x.digits.k - zeros) * exponent * LOG_STEPS - (int64_t)facts.logarithms[side] +
+                              zeros * ZERO_BITS * LOG_STEPS;
+
+        wide = exponent == INFINITE || (exponent > 0 && depth > most_depth);
+    }
+    wide = __syncthreads_or(wide);
+    if (threadIdx.x == 0) {
+        facts.wide[strip] = wide;
+        if (!wide)
+            atomicAdd(facts.narrow, 1u);
+    }
+}
+
+// The most_depth of sides whose elements have `bits`.
+static int64_t most_depth(int64_t k, int bits)
+{
+    return (int64_t)std::floor((double)k * LOG_STEPS * (std::log2((double)k) - 1 - (53 - bits)) / 2);
+}
+
+// Which tiles of C are sums in float64: those between strips of which one is wide.
+struct wide_tiles {
+    const unsigned *a_wide, *b_wide;
+    int64_t a_strips, b_strips; // of a matrix
+    int a_matrices, b_matrices; // 1: the same for the whole batch
+
+    __device__ bool row(int64_t matrix, int64_t strip) const
+    {
+        return a_wide[(a_matrices > 1 ? matrix : 0) * a_strips + strip];
+    }
+
+    __device__ bool column(int64_t matrix, int64_t strip) const
+    {
+        return b_wide[(b_matrices > 1 ? matrix : 0) * b_strips + strip];
+    }
+
+    // of 128 x 128 elements, as dmma has them
+    __device__ bool operator()(int matrix, int row_strip, int column_strip) const
+    {
+        return row(matrix, row_strip) || column(matrix, column_strip);
+    }
+};
+
+// Whether C has such a tile.
+struct has_wide_tiles {
+    const unsigned *a_narrow, *b_narrow;
+    int64_t a_strips, b_strips; // of all matrices
+
+    __device__ bool operator()() const
+    {
+        return *a_narrow < a_strips || *b_narrow < b_strips;
+    }
+};
 
 // The residue, of -128 to 127, of an integer. The quotient is rounded by a number to whose last bit it is added.
 // The remainder may be beyond half of the modulus by |x| times the relative error of the inverse, which is below
@@ -154,7 +266,8 @@ static __device__ inline uint32_t residue(double x, double modulus, double inver
     return (uint32_t)(uint8_t)__double2loint(fma(-modulus, quotient, x) + ROUND);
 }
 
-// Makes integers of a thread's elements. BY_ROW: its rows are of one side each, otherwise its columns are.
+// Makes integers of a thread's elements; of those that are not finite, numbers that no result is made of. BY_ROW:
+// its rows are of one side each, otherwise its columns are.
 template <bool BY_ROW>
 static __device__ void scale_elements(double (&x)[WARP_ROWS][LANE_COLUMNS], const split_tile<double> &tile,
                                       const unsigned *exponents, int bits)
@@ -170,7 +283,7 @@ static __device__ void scale_elements(double (&x)[WARP_ROWS][LANE_COLUMNS], cons
         for (int j = 0; j < LANE_COLUMNS; j++) {
             double &element = BY_ROW ? x[i][j] : x[j][i];
 
-            element = exponent == INFINITE_EXPONENT ? 0 : rint(scalbn(element, scale));
+            element = rint(scalbn(element, scale));
         }
     }
 }
@@ -184,11 +297,13 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     double values[WARP_ROWS][LANE_COLUMNS];
 
     pdl_wait();
+    if (!*a.facts.narrow || !*b.facts.narrow) // all tiles of C are sums in float64
+        return;
     tile.load(values);
     if (tile.of.sides_are_rows)
-        scale_elements<true>(values, tile, x.exponent, bits);
+        scale_elements<true>(values, tile, x.facts.exponent, bits);
     else
-        scale_elements<false>(values, tile, x.exponent, bits);
+        scale_elements<false>(values, tile, x.facts.exponent, bits);
     store_digits<MODULI>(x.digits, tile, values, [&](const double(&some)[LANE_COLUMNS], int which) {
         uint32_t word = 0;
 
@@ -216,15 +331,23 @@ static __device__ void reduce_sums(uint32_t (&sum)[N], int modulus)
         sum[e] -= (uint32_t)((int)((int64_t)(int)sum[e] * inverse >> SHIFT) * modulus);
 }
 
-// C's residues are (moduli, products, m, n).
+// C's residues are (moduli, products, m, n). Tiles of which all are sums in float64 have none.
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_wgmma_residues(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                          const plain_product<uint8_t> p, int products, const __grid_constant__ moduli of)
+                          const plain_product<uint8_t> p, int products, const wide_tiles wide,
+                          const __grid_constant__ moduli of)
 {
+    static_assert(BM == STRIP && Step::BN == 2 * STRIP, "a tile has a strip of rows and two of columns");
     constexpr int64_t SAFE_STEPS = (LARGEST_SUM - 256) / (128 * 128 * Step::BK); // after which sums are reduced
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
+
+    const auto is_left_out = [&](int64_t product, int64_t row, int64_t column) {
+        return wide.row(product, row) ||
+               (wide.column(product, 2 * column) &&
+                (2 * column + 1 == wide.b_strips || wide.column(product, 2 * column + 1)));
+    };
 
     pdl_wait();
     share_work(
@@ -236,6 +359,8 @@ static __global__ void __launch_bounds__(BLOCK, 1)
                 int matrix, row, column;
 
                 p.mapped.order.position(tile, matrix, row, column);
+                if (is_left_out(matrix % products, row, column))
+                    continue;
                 const int modulus = matrix / products, product = matrix % products;
 
                 for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
@@ -260,6 +385,8 @@ static __global__ void __launch_bounds__(BLOCK, 1)
                 uint32_t sum[Step::BN / 2];
 
                 p.mapped.order.position(tile, matrix, row, column);
+                if (is_left_out(matrix % products, row, column))
+                    continue;
                 for (int64_t done = 0; done < steps; done += SAFE_STEPS) {
                     multiply_bytes(ring, sum, group * MM, done > 0, turn, min(SAFE_STEPS, steps - done));
                     reduce_sums(sum, (int)of.modulus[matrix / products]);
@@ -292,23 +419,11 @@ static __device__ double modulo_all(double (&sum)[LIMBS], const moduli &of)
     return fma(fma(sum[2], BASE, sum[1]), BASE, sum[0]);
 }
 
-// The sum of an element's products in float64.
-static __device__ double sum_of_products(const product<double> &p, int64_t matrix, int64_t row, int64_t column)
-{
-    const double *x = p.a.data + matrix * p.a.batch_stride + row * p.a.row_stride;
-    const double *y = p.b.data + matrix * p.b.batch_stride + column * p.b.column_stride;
-    double sum = 0;
-
-    for (int64_t k = 0; k < p.k; k++)
-        sum = fma(x[k * p.a.column_stride], y[k * p.b.row_stride], sum);
-    return sum;
-}
-
 // A thread computes four neighbours in a row of C at once. `whole`: all rows are made of fours, which are aligned.
 static __global__ void __launch_bounds__(COMBINING_BLOCK)
     matmul_combine_residues(const __grid_constant__ product<double> p, const unsigned *a_exponent,
                             const unsigned *b_exponent, const uint8_t *residues, bool whole, int bits,
-                            const __grid_constant__ moduli of)
+                            const wide_tiles wide, const __grid_constant__ moduli of)
 {
     const int64_t rows = p.batches * p.m, right = ceil_div(p.n, FOUR * COMBINING_BLOCK), distance = rows * p.n;
 
@@ -321,7 +436,7 @@ static __global__ void __launch_bounds__(COMBINING_BLOCK)
         double sum[FOUR][LIMBS] = {};
         pack<double, FOUR> c;
 
-        if (left <= 0)
+        if (left <= 0 || wide((int)matrix, (int)(in_matrix / STRIP), (int)(column / STRIP)))
             continue;
 #pragma unroll
         for (int l = 0; l < MODULI; l++) {
@@ -349,9 +464,7 @@ static __global__ void __launch_bounds__(COMBINING_BLOCK)
                 break;
             const unsigned b = b_exponent[(p.b.batch_stride ? matrix : 0) * p.n + column + i];
 
-            c.element[i] = a == INFINITE_EXPONENT || b == INFINITE_EXPONENT
-                               ? sum_of_products(p, matrix, in_matrix, column + i)
-                               : scalbn(modulo_all(sum[i], of), -scale_of_side(a, bits) - scale_of_side(b, bits));
+            c.element[i] = scalbn(modulo_all(sum[i], of), -scale_of_side(a, bits) - scale_of_side(b, bits));
         }
         if (whole)
             *(pack<double, FOUR> *)&p.c[first] = c;
@@ -379,14 +492,22 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     const auto operand = [&](const strided_matrix<double> &x, int64_t stride, int64_t sides) {
         return residue_operand{{split_operand_of(x, stride ? args->batches : 1, sides, args->k), nullptr, args->k,
                                 ceil_div(args->k, 16) * 16},
-                               nullptr};
+                               {}};
     };
     residue_operand a = operand(p.a, args->a_batch_stride, args->m);
     residue_operand b = operand(p.b.transposed(), args->b_batch_stride, args->n);
 
-    for (residue_operand *x : {&a, &b})
-        x->exponent =
-            (unsigned *)take(x->digits.from.matrices * x->digits.from.sides() * (int64_t)sizeof(unsigned));
+    for (residue_operand *x : {&a, &b}) {
+        const split_operand<double> &from = x->digits.from;
+        const auto take_words = [&](int64_t count) { return (unsigned *)take(count * (int64_t)sizeof(unsigned)); };
+        const int64_t sides = from.matrices * from.sides();
+
+        x->facts.logarithms = (unsigned long long *)take_words(2 * sides);
+        x->facts.exponent = take_words(sides);
+        x->facts.zeros = take_words(sides);
+        x->facts.wide = take_words(from.matrices * from.strips());
+        x->facts.narrow = take_words(1);
+    }
     const int64_t words = (next - (char *)args->scratch) / (int64_t)sizeof(unsigned);
 
     for (residue_operand *x : {&a, &b})
@@ -396,8 +517,10 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     if ((uint64_t)(next - (char *)args->scratch) > args->scratch_bytes || MODULI * args->batches > INT32_MAX)
         return cudaErrorInvalidValue;
     const int64_t a_tiles = split_tiles(a.digits.from), tiles = a_tiles + split_tiles(b.digits.from);
+    const int64_t a_strips = a.digits.from.matrices * a.digits.from.strips();
+    const int64_t b_strips = b.digits.from.matrices * b.digits.from.strips();
 
-    if (tiles > MAX_GRID_X)
+    if (tiles > MAX_GRID_X || a_strips + b_strips > MAX_GRID_X)
         return cudaErrorInvalidConfiguration;
     const int bits = bits_of_elements(of, args->k);
     const auto map = [&](CUtensorMap *to, const residue_operand &x, int sides) {
@@ -409,6 +532,12 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
                                               x.digits.pitch},
                                sides);
     };
+    const wide_tiles wide = {a.facts.wide,
+                             b.facts.wide,
+                             a.digits.from.strips(),
+                             b.digits.from.strips(),
+                             (int)a.digits.from.matrices,
+                             (int)b.digits.from.matrices};
     matmul_args all = *args;
     CUtensorMap a_map, b_map;
 
@@ -420,11 +549,13 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
         return (unsigned)std::min<int64_t>(ceil_div(items, block), 8 * (int64_t)args->multiprocessors);
     };
 
-    if (cudaError_t error =
-            launch<matmul_split_zero>(blocks_of(words, SPLIT_BLOCK), SPLIT_BLOCK, 0, stream, a.exponent, words))
+    if (cudaError_t error = launch<matmul_split_zero>(blocks_of(words, SPLIT_BLOCK), SPLIT_BLOCK, 0, stream,
+                                                      (unsigned *)args->scratch, words))
         return error;
-    if (cudaError_t error =
-            launch<matmul_largest_exponents>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles))
+    if (cudaError_t error = launch<matmul_measure_sides>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles))
+        return error;
+    if (cudaError_t error = launch<matmul_find_wide_sides>((unsigned)(a_strips + b_strips), STRIP, 0, stream, a, b,
+                                                           a_strips, most_depth(args->k, bits)))
         return error;
     if (cudaError_t error =
             launch<matmul_store_residues>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles, bits, of))
@@ -434,11 +565,18 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     if (cudaError_t error = map(&b_map, b, COLUMNS))
         return error;
     if (cudaError_t error = launch_on_multiprocessors<matmul_wgmma_residues<Step>>(
-            &all, products.mapped, stream, a_map, b_map, products, (int)args->batches, of))
+            &all, products.mapped, stream, a_map, b_map, products, (int)args->batches, wide, of))
         return error;
     const bool whole = args->n % FOUR == 0 && (uintptr_t)args->c % sizeof(pack<double, FOUR>) == 0;
 
-    return launch<matmul_combine_residues>(
-        blocks_of(args->batches * args->m * ceil_div(args->n, FOUR * COMBINING_BLOCK), 1), COMBINING_BLOCK, 0,
-        stream, p, a.exponent, b.exponent, residues, whole, bits, of);
+    if (cudaError_t error = launch<matmul_combine_residues>(
+            blocks_of(args->batches * args->m * ceil_div(args->n, FOUR * COMBINING_BLOCK), 1), COMBINING_BLOCK, 0,
+            stream, p, a.facts.exponent, b.facts.exponent, residues, whole, bits, wide, of))
+        return error;
+    matmul_args in_float64 = *args;
+
+    in_float64.scratch = next;
+    in_float64.scratch_bytes = args->scratch_bytes - (uint64_t)(next - (char *)args->scratch);
+    return launch_dmma<STRIP>(&in_float64, stream, wide,
+                              has_wide_tiles{a.facts.narrow, b.facts.narrow, a_strips, b_strips});
 }
