@@ -52,7 +52,7 @@ struct matmul_args {
     void *c;
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
                       is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
-                      operand; with RESIDUES: matmul_residue_bytes(), too; with PIECES: matmul_pieces_bytes() */
+                      operand; with RESIDUES: matmul_residues_bytes(); with PIECES: matmul_pieces_bytes() */
     uint64_t scratch_bytes;
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
@@ -93,12 +93,29 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
            ROUNDING;
 }
 
-/* Bytes of scratch memory for the residues of `elements` of C. */
-static inline uint64_t matmul_residue_bytes(int64_t elements)
+/* Bytes from one row of residues of an operand, along k, to the next: the TMA is fastest with whole cache lines.
+ */
+static inline int64_t matmul_residue_pitch(int64_t k)
 {
-    enum { ROUNDING = 1024 };
+    enum { CACHE_LINE = 128 };
 
-    return MATMUL_MODULI * (uint64_t)elements + ROUNDING;
+    return (k + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+/* Bytes from one row of C's residues to the next. */
+static inline int64_t matmul_residue_row(int64_t n)
+{
+    enum { PACK = 16 };
+
+    return (n + PACK - 1) / PACK * PACK;
+}
+
+/* Bytes of scratch memory for the residues of an operand, as matmul_parts_bytes(), and for a copy of its float64.
+ */
+static inline uint64_t matmul_residues_bytes(int64_t matrices, int64_t sides, int64_t k)
+{
+    return matmul_parts_bytes(matrices, sides, k, sizeof(double) / 2) +
+           MATMUL_MODULI * (uint64_t)(matrices * sides) * (uint64_t)matmul_residue_pitch(k);
 }
 
 /* How `stream_k` divides its work among blocks: the first tiles of C, counted through all matrices, are shared, if

@@ -97,7 +97,7 @@ static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, np
 {
     enum { MULTIPLE = 256 };                                  /* of the rows of any tile, and of a strip */
     const npy_intp most = call_test_bytes((npy_intp)4 << 30); /* of the copies, and of C's residues */
-    const npy_intp c_bytes = call->kernel.row->traits & RESIDUES ? MATMUL_MODULI * n : 0;
+    const npy_intp c_bytes = call->kernel.row->traits & RESIDUES ? MATMUL_MODULI * matmul_residue_row(n) : 0;
     npy_intp rows;
 
     if (!(call->kernel.row->traits & PARTS) || call->out.size != m * n)
@@ -390,6 +390,7 @@ static npy_intp count_matrices(const struct call *call, int i, npy_intp products
 static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice, bool all)
 {
     const int element = dtype_bytes(call->result), parts = parts_per_element(call);
+    const bool in_residues = call->kernel.row->traits & RESIDUES;
     struct layout part = call->out_view;
     size_t bytes = 0;
     npy_intp products = 1;
@@ -404,12 +405,15 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
         products *= part.shape[d];
     if (call->kernel.row->traits & PARTS) {
         part.shape[part.ndim - 2] = rows_at_once(call, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k);
-        for (int i = 0; i < 2; i++)
-            bytes += (size_t)matmul_parts_bytes(count_matrices(call, i, products), part.shape[part.ndim - 2 + i],
-                                                k, parts);
-        if (call->kernel.row->traits & RESIDUES)
-            bytes +=
-                (size_t)matmul_residue_bytes(products * part.shape[part.ndim - 2] * part.shape[part.ndim - 1]);
+        for (int i = 0; i < 2; i++) {
+            const npy_intp matrices = count_matrices(call, i, products), sides = part.shape[part.ndim - 2 + i];
+
+            bytes += (size_t)(in_residues ? matmul_residues_bytes(matrices, sides, k)
+                                          : matmul_parts_bytes(matrices, sides, k, parts));
+        }
+        if (in_residues)
+            bytes += (size_t)(MATMUL_MODULI * products * part.shape[part.ndim - 2] *
+                              matmul_residue_row(part.shape[part.ndim - 1]));
     } else if (call->kernel.row->traits & PIECES)
         bytes = matmul_pieces_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k,
                                     call_target(call)->multiprocessors);

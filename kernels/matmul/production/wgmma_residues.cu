@@ -163,7 +163,7 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     matmul_measure_sides(residue_operand a, residue_operand b, int64_t a_tiles)
 {
     constexpr unsigned ZERO = 1 << 23; // a zero among sums of logarithms
-    static_assert(std::max(SPLIT_ROWS, SPLIT_COLUMNS) * 0xffff < ZERO, "a tile's sums are smaller");
+    static_assert(SPLIT_ROWS <= SPLIT_COLUMNS && SPLIT_COLUMNS * 0xffff < ZERO, "a tile's sums are smaller");
     const split_tile<double> tile(a.digits.from, b.digits.from, a_tiles);
     const range_facts &facts = (blockIdx.x < a_tiles ? a : b).facts;
     double x[WARP_ROWS][LANE_COLUMNS];
@@ -331,7 +331,7 @@ static __device__ void reduce_sums(uint32_t (&sum)[N], int modulus)
         sum[e] -= (uint32_t)((int)((int64_t)(int)sum[e] * inverse >> SHIFT) * modulus);
 }
 
-// C's residues are (moduli, products, m, n). Tiles of which all are sums in float64 have none.
+// C's residues are (moduli, products, m, matmul_residue_row(n)). Tiles of which all are sums in float64 have none.
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_wgmma_residues(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
@@ -419,20 +419,22 @@ static __device__ double modulo_all(double (&sum)[LIMBS], const moduli &of)
     return fma(fma(sum[2], BASE, sum[1]), BASE, sum[0]);
 }
 
-// A thread computes four neighbours in a row of C at once. `whole`: all rows are made of fours, which are aligned.
+// A thread computes four neighbours in a row of C at once. `whole`: C's rows are made of fours, which are aligned.
 static __global__ void __launch_bounds__(COMBINING_BLOCK)
     matmul_combine_residues(const __grid_constant__ product<double> p, const unsigned *a_exponent,
                             const unsigned *b_exponent, const uint8_t *residues, bool whole, int bits,
                             const wide_tiles wide, const __grid_constant__ moduli of)
 {
-    const int64_t rows = p.batches * p.m, right = ceil_div(p.n, FOUR * COMBINING_BLOCK), distance = rows * p.n;
+    const int64_t rows = p.batches * p.m, right = ceil_div(p.n, FOUR * COMBINING_BLOCK);
+    const int64_t pitch = matmul_residue_row(p.n);
 
     pdl_wait();
     for (int64_t item = blockIdx.x; item < rows * right; item += gridDim.x) {
         const int64_t row = item / right, matrix = row / p.m, in_matrix = row % p.m;
-        const int64_t column = (item % right * COMBINING_BLOCK + threadIdx.x) * FOUR, first = row * p.n + column;
+        const int64_t column = (item % right * COMBINING_BLOCK + threadIdx.x) * FOUR;
         const int left = (int)min(p.n - column, (int64_t)FOUR);
         const unsigned a = a_exponent[(p.a.batch_stride ? matrix : 0) * p.m + in_matrix];
+        double *const to = &p.c[row * p.n + column];
         double sum[FOUR][LIMBS] = {};
         pack<double, FOUR> c;
 
@@ -440,15 +442,8 @@ static __global__ void __launch_bounds__(COMBINING_BLOCK)
             continue;
 #pragma unroll
         for (int l = 0; l < MODULI; l++) {
-            const uint8_t *const from = &residues[l * distance + first];
-            uint32_t word = 0;
+            const uint32_t word = *(const uint32_t *)&residues[(l * rows + row) * pitch + column];
 
-            if (whole)
-                word = *(const uint32_t *)from;
-            else
-#pragma unroll
-                for (int i = 0; i < FOUR; i++)
-                    word |= i < left ? (uint32_t)from[i] << (8 * i) : 0;
 #pragma unroll
             for (int i = 0; i < FOUR; i++) {
                 const double residue = __hiloint2double(0x43300000, (int)(word >> (8 * i) & 255)) - 0x1p52;
@@ -467,12 +462,12 @@ static __global__ void __launch_bounds__(COMBINING_BLOCK)
             c.element[i] = scalbn(modulo_all(sum[i], of), -scale_of_side(a, bits) - scale_of_side(b, bits));
         }
         if (whole)
-            *(pack<double, FOUR> *)&p.c[first] = c;
+            *(pack<double, FOUR> *)to = c;
         else
 #pragma unroll
             for (int i = 0; i < FOUR; i++)
                 if (i < left)
-                    p.c[first + i] = c.element[i];
+                    to[i] = c.element[i];
     }
 }
 
@@ -491,7 +486,7 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     };
     const auto operand = [&](const strided_matrix<double> &x, int64_t stride, int64_t sides) {
         return residue_operand{{split_operand_of(x, stride ? args->batches : 1, sides, args->k), nullptr, args->k,
-                                ceil_div(args->k, 16) * 16},
+                                matmul_residue_pitch(args->k)},
                                {}};
     };
     residue_operand a = operand(p.a, args->a_batch_stride, args->m);
@@ -512,7 +507,7 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
 
     for (residue_operand *x : {&a, &b})
         x->digits.digits = (uint8_t *)take(MODULI * x->digits.digit_bytes());
-    uint8_t *const residues = (uint8_t *)take(MODULI * args->batches * args->m * args->n);
+    uint8_t *const residues = (uint8_t *)take(MODULI * args->batches * args->m * matmul_residue_row(args->n));
 
     if ((uint64_t)(next - (char *)args->scratch) > args->scratch_bytes || MODULI * args->batches > INT32_MAX)
         return cudaErrorInvalidValue;
@@ -542,9 +537,10 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     CUtensorMap a_map, b_map;
 
     all.batches = MODULI * args->batches;
+    all.n = matmul_residue_row(args->n); // B's rows of zeros come from the TMA
     const plain_product<uint8_t> products = {
         mapped_product_of(&all, a.digits.from.matrices, b.digits.from.matrices, COLUMNS), residues,
-        row_packs<uint8_t>::are_whole(residues, args->n)};
+        row_packs<uint8_t>::are_whole(residues, all.n)};
     const auto blocks_of = [&](int64_t items, int block) {
         return (unsigned)std::min<int64_t>(ceil_div(items, block), 8 * (int64_t)args->multiprocessors);
     };
