@@ -52,7 +52,8 @@ struct matmul_args {
     void *c;
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
                       is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
-                      operand; with RESIDUES: matmul_residues_bytes(); with PIECES: matmul_pieces_bytes() */
+                      operand; with RESIDUES: matmul_residues_bytes(),
+                      and matmul_result_residues_bytes(); with PIECES: matmul_pieces_bytes() */
     uint64_t scratch_bytes;
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
@@ -108,6 +109,18 @@ static inline int64_t matmul_residue_row(int64_t n)
     enum { PACK = 16 };
 
     return (n + PACK - 1) / PACK * PACK;
+}
+
+/* Bytes of scratch memory for C's residues, and for lists of its tiles, of which one has at least 128 x 128
+ * elements.
+ */
+static inline uint64_t matmul_result_residues_bytes(int64_t matrices, int64_t m, int64_t n)
+{
+    enum { SIDE = 128, LISTS = 2, WORD = 4, ROUNDING = 1024 };
+
+    return (uint64_t)matrices * (MATMUL_MODULI * (uint64_t)m * (uint64_t)matmul_residue_row(n) +
+                                 LISTS * WORD * (uint64_t)(m / SIDE + 1) * (uint64_t)(n / SIDE + 1)) +
+           ROUNDING;
 }
 
 /* Bytes of scratch memory for the residues of an operand, as matmul_parts_bytes(), and for a copy of its float64.

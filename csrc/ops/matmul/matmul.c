@@ -412,8 +412,8 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
                                           : matmul_parts_bytes(matrices, sides, k, parts));
         }
         if (in_residues)
-            bytes += (size_t)(MATMUL_MODULI * products * part.shape[part.ndim - 2] *
-                              matmul_residue_row(part.shape[part.ndim - 1]));
+            bytes += (size_t)matmul_result_residues_bytes(products, part.shape[part.ndim - 2],
+                                                          part.shape[part.ndim - 1]);
     } else if (call->kernel.row->traits & PIECES)
         bytes = matmul_pieces_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k,
                                     call_target(call)->multiprocessors);

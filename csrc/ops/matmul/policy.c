@@ -88,6 +88,9 @@ static const double QUARTER_TIME = 0.39;
  * being the last: see test_tensor_cores.py. */
 enum { LEAST_K_OF_WGMMA_SPLIT = 512 };
 
+/* Rows and columns of fewer normal numbers are wide, so that wgmma_residues multiplies in float64. */
+enum { LEAST_K_OF_RESIDUES = 256 };
+
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
  */
 enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
@@ -165,6 +168,8 @@ static const struct candidate candidates[] = {
      LEAST_K_OF_WGMMA_SPLIT, 0, ALWAYS},
     {ROW_matmul_dmma_large, 128, 128, 0, SPEED(dmma_large), 384, 16, 0, 90, 0, 0, 0, FLOAT64, QUARTERS},
     {ROW_matmul_dmma_small, 128, 64, 0, SPEED(dmma_small), 384, 16, 0, 90, 0, 0, 0, FLOAT64, ALWAYS},
+    {ROW_matmul_wgmma_residues, 128, 256, 0, SPEED(wgmma_residues), 384, 128, 0, 90, 0, 0, LEAST_K_OF_RESIDUES,
+     FLOAT64, ALWAYS},
     {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_bytes), 384, 128, 0, 90, 0, 0, 0, INT8 | UINT8,
      ALWAYS},
     {ROW_matmul_wgmma_digits, 128, 256, 0, SPEED(wgmma_digits_shorts), 384, 128, 0, 90, 0, 0, 0, INT16 | UINT16,
@@ -223,6 +228,12 @@ static const double CPU_BLOCK_NS = 300, CPU_THREAD_NS = 60, CPU_PACK_NS = 13, CP
 static npy_intp divide_up(npy_intp n, npy_intp d)
 {
     return (n + d - 1) / d;
+}
+
+/* How many products a kernel makes of one, with other blocks for each. */
+static int products_of(const struct candidate *candidate)
+{
+    return kernel_rows[candidate->kernel].traits & RESIDUES ? MATMUL_MODULI : 1;
 }
 
 /* The products of bytes for one of two integers: see wgmma_digits.cuh. */
@@ -307,7 +318,8 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
 {
     const int64_t *speeds = &target->limits[candidate->speed];
     const int multiprocessors = target->device->multiprocessors;
-    const double tiles = (double)size.batches * (double)slices * (double)divide_up(size.m, candidate->rows) *
+    const double tiles = (double)size.batches * (double)slices * products_of(candidate) *
+                         (double)divide_up(size.m, candidate->rows) *
                          (double)divide_up(size.n, candidate->columns);
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
@@ -346,6 +358,8 @@ static double gpu_time(const struct candidate *candidate, const struct target *t
         time += result / (double)limits[AT_odd_result_bytes];
     if (traits & NARROW && traits & PARTS)
         time += time_of(target, AT_store_digits) + operands / (double)limits[AT_digit_bytes];
+    else if (traits & RESIDUES)
+        time += time_of(target, AT_residue_passes) + (operands + result) / (double)limits[AT_residue_bytes];
     else if (dtype == FLOAT32 && traits & PARTS)
         time += time_of(target, AT_split_parts) + operands / (double)limits[AT_split_bytes];
     if (slices > 1)
@@ -440,17 +454,27 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
     return slices == 1 ? k : divide_up(divide_up(k, slices), SLICE_MULTIPLE) * SLICE_MULTIPLE;
 }
 
-/* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
-static bool parts_fit(enum dtype dtype, struct matmul_size size)
+/* Bytes of an operand's parts, in a kernel with these traits. */
+static uint64_t bytes_of_parts(unsigned traits, enum dtype dtype, struct matmul_size size, npy_intp sides)
 {
     const int bytes = size.of_bytes ? 1 : dtype_bytes(dtype);
-    const int parts = dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : (bytes + 1) / 2;
 
-    return size.batches <= INT32_MAX && size.m < MATMUL_MAX_SIDE && size.n < MATMUL_MAX_SIDE &&
-           size.k < MATMUL_MAX_SIDE &&
-           (size.batches > 1 ? matmul_parts_bytes(size.batches, size.m, size.k, parts) : 0) +
-                   matmul_parts_bytes(size.batches, size.n, size.k, parts) <=
-               MAX_PARTS_BYTES;
+    if (traits & RESIDUES)
+        return matmul_residues_bytes(size.batches, sides, size.k);
+    return matmul_parts_bytes(size.batches, sides, size.k,
+                              dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : (bytes + 1) / 2);
+}
+
+/* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
+static bool parts_fit(unsigned traits, enum dtype dtype, struct matmul_size size)
+{
+    uint64_t bytes = bytes_of_parts(traits, dtype, size, size.n);
+
+    if (size.batches > 1)
+        bytes += bytes_of_parts(traits, dtype, size, size.m) +
+                 (traits & RESIDUES ? matmul_result_residues_bytes(size.batches, size.m, size.n) : 0);
+    return size.batches <= INT32_MAX / (traits & RESIDUES ? MATMUL_MODULI : 1) && size.m < MATMUL_MAX_SIDE &&
+           size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE && bytes <= MAX_PARTS_BYTES;
 }
 
 static bool has_one_vector(struct matmul_size size)
@@ -490,7 +514,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
 {
     const struct kernel_row *row = &kernel_rows[candidate->kernel];
 
-    return is_about(candidate, dtype, size) && (!(row->traits & PARTS) || parts_fit(dtype, size)) &&
+    return is_about(candidate, dtype, size) && (!(row->traits & PARTS) || parts_fit(row->traits, dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) && size.n >= candidate->min_n &&
            (device_is_host(device) || row->traits & ANY_STRIDES || can_be_read(candidate, dtype, size)) &&

@@ -214,64 +214,67 @@ static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<
                (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
 }
 
-// A warp that multiplies: its part of each tile that takes(matrix, tile's row, tile's column), and of each
-// quarter.
-template <class Step, class Takes>
-static __device__ void multiply_doubles(step_ring<Step> &ring, const plain_product<double> &p, Takes takes)
+// Calls visit(item) for each tile, and quarter of one, that the block has.
+template <class Tiles, class Visit>
+static __device__ void for_each_item(const tile_order &order, Tiles tiles, Visit visit)
 {
-    unsigned turn = 0;
-
-    for (int64_t item = blockIdx.x; item < p.mapped.order.count(); item += gridDim.x) {
-        const int quarter = p.mapped.order.quarter(item);
-        int matrix, row, column;
-
-        p.mapped.order.position(item, matrix, row, column);
-        if (!takes(matrix, row, column))
-            continue;
-        if (quarter < 0)
-            multiply_tile<false>(ring, p, item, 0, turn);
-        else if constexpr (roles<Step>::HAS_QUARTERS)
-            multiply_tile<true>(ring, p, item, quarter, turn);
-    }
+    for (int64_t i = blockIdx.x; i < tiles.count(order); i += gridDim.x)
+        visit(tiles.item(i));
 }
 
-template <class Step, class Takes>
+template <class Step, class Tiles>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_doubles(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                   const plain_product<double> p, Takes takes)
+                   const plain_product<double> p, Tiles tiles)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
+    const tile_order &order = p.mapped.order;
 
     pdl_wait();
     share_work(
-        ring, [&] { bring_tiles(ring, p.mapped, a_map, b_map, takes); },
-        [&] { multiply_doubles(ring, p, takes); });
+        ring,
+        [&] {
+            unsigned turn = 0;
+
+            for_each_item(order, tiles, [&](int64_t item) {
+                int matrix, row, column;
+
+                order.position(item, matrix, row, column);
+                bring_tile(ring, p.mapped, a_map, b_map, matrix, row, column, turn);
+            });
+        },
+        [&] {
+            unsigned turn = 0;
+
+            for_each_item(order, tiles, [&](int64_t item) {
+                const int quarter = order.quarter(item);
+
+                if (quarter < 0)
+                    multiply_tile<false>(ring, p, item, 0, turn);
+                else if constexpr (roles<Step>::HAS_QUARTERS)
+                    multiply_tile<true>(ring, p, item, quarter, turn);
+            });
+        });
 }
 
-struct all_tiles {
-    __device__ bool operator()(int, int, int) const
-    {
-        return true;
-    }
-};
-
-// COLUMNS: of a block's tile of C. Only tiles that takes(matrix, tile's row, tile's column) are multiplied; if
-// there may be none, needed() says on the device whether there are any.
-template <int COLUMNS, class Takes = all_tiles, class Needed = always>
-[[nodiscard]] static cudaError_t launch_dmma(const matmul_args *args, cudaStream_t stream, Takes takes = {},
+// COLUMNS: of a block's tile of C. Without a list of tiles, all are multiplied; needed() says on the device
+// whether a list has any.
+template <int COLUMNS, class Tiles = all_tiles, class Needed = always>
+[[nodiscard]] static cudaError_t launch_dmma(const matmul_args *args, cudaStream_t stream, Tiles tiles = {},
                                              Needed needed = {})
 {
     return launch_plain<double, COLUMNS>(
         args, stream, needed, [&](auto along, auto p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
             using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
+            constexpr bool HAS_QUARTERS = roles<Step>::HAS_QUARTERS && std::is_same_v<Tiles, all_tiles>;
             tile_order &order = p.mapped.order;
             const int64_t last = order.tiles() % args->multiprocessors; // of a round that is not full
 
-            if (roles<Step>::HAS_QUARTERS && 4 * last <= args->multiprocessors)
+            if (HAS_QUARTERS && 4 * last <= args->multiprocessors)
                 order.quartered = last;
-            return launch_on_multiprocessors<matmul_doubles<Step, Takes>>(args, p.mapped, stream, a_map, b_map, p,
-                                                                          takes);
+            return launch_on_multiprocessors<matmul_doubles<Step, Tiles>>(args, order.count(), stream, a_map,
+                                                                          b_map, p, tiles);
         });
 }

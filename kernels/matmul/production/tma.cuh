@@ -194,6 +194,34 @@ struct tile_order {
     }
 };
 
+// Which tiles of an order: all of them, and quarters,
+struct all_tiles {
+    __device__ int64_t count(const tile_order &order) const
+    {
+        return order.count();
+    }
+
+    __device__ int64_t item(int64_t index) const
+    {
+        return index;
+    }
+};
+
+// or those in a list, in which their number comes first.
+struct listed_tiles {
+    const unsigned *list;
+
+    __device__ int64_t count(const tile_order &) const
+    {
+        return *list;
+    }
+
+    __device__ int64_t item(int64_t index) const
+    {
+        return list[1 + index];
+    }
+};
+
 // A product of operands that have maps. Their matrices are (parts, matrices).
 struct mapped_product {
     int64_t m, n, k;
@@ -250,32 +278,38 @@ static __device__ void release_stage(step_ring<Step> &ring, unsigned turn)
         ptx::mbarrier_arrive(&ring.empty[turn % step_ring<Step>::STAGES]);
 }
 
-// The thread that copies: all steps of those tiles of C that takes(matrix, tile's row, tile's column).
+// The thread that copies: all steps of a tile of C.
+template <class Step>
+static __device__ void bring_tile(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
+                                  const CUtensorMap &b_map, int matrix, int row, int column, unsigned &turn)
+{
+    for (int k = 0; k < p.k; k += Step::BK, turn++) {
+        uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
+        Step &to = begin_stage(ring, turn);
+
+        for (int part = 0; part < Step::PARTS; part++) {
+            const int a_z = part * p.a_matrices + p.a_matrix(matrix);
+            const int b_z = part * p.b_matrices + p.b_matrix(matrix);
+
+            load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, full);
+            load_panels<Step, Step::B_ALONG_K, Step::BN>(to.b[part], b_map, column * Step::BN, k, b_z, full);
+        }
+    }
+}
+
+// Those tiles of C that takes(matrix, tile's row, tile's column).
 template <class Step, class Takes>
 static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
                                    const CUtensorMap &b_map, Takes takes)
 {
-    constexpr int STAGES = step_ring<Step>::STAGES;
     unsigned turn = 0;
 
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
         int matrix, row, column;
 
         p.order.position(tile, matrix, row, column);
-        if (!takes(matrix, row, column))
-            continue;
-        for (int k = 0; k < p.k; k += Step::BK, turn++) {
-            uint64_t *const full = &ring.full[turn % STAGES];
-            Step &to = begin_stage(ring, turn);
-
-            for (int part = 0; part < Step::PARTS; part++) {
-                const int a_z = part * p.a_matrices + p.a_matrix(matrix);
-                const int b_z = part * p.b_matrices + p.b_matrix(matrix);
-
-                load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, full);
-                load_panels<Step, Step::B_ALONG_K, Step::BN>(to.b[part], b_map, column * Step::BN, k, b_z, full);
-            }
-        }
+        if (takes(matrix, row, column))
+            bring_tile(ring, p, a_map, b_map, matrix, row, column, turn);
     }
 }
 
@@ -359,14 +393,15 @@ template <class F>
                        : f(layouts<false, false>());
 }
 
+// `items`: of which each block takes one after the other.
 template <auto KERNEL, class... Arguments>
-[[nodiscard]] static cudaError_t launch_on_multiprocessors(const matmul_args *args, const mapped_product &p,
+[[nodiscard]] static cudaError_t launch_on_multiprocessors(const matmul_args *args, int64_t items,
                                                            cudaStream_t stream, const Arguments &...arguments)
 {
     if (cudaError_t error = allow_shared_bytes<KERNEL>(SHARED_BYTES))
         return error;
-    return launch<KERNEL>((unsigned)std::min<int64_t>(p.order.count(), args->multiprocessors), BLOCK, SHARED_BYTES,
-                          stream, arguments...);
+    return launch<KERNEL>((unsigned)std::min<int64_t>(items, args->multiprocessors), BLOCK, SHARED_BYTES, stream,
+                          arguments...);
 }
 
 // Whether the TMA can copy the operand where it is.

@@ -296,7 +296,8 @@ template <class In, class T, int COLUMNS>
         return error;
     if (cudaError_t error = map(&b_map, b, COLUMNS))
         return error;
-    return launch_on_multiprocessors<matmul_wgmma_digits<D, T, Step>>(args, p.mapped, stream, a_map, b_map, p);
+    return launch_on_multiprocessors<matmul_wgmma_digits<D, T, Step>>(args, p.mapped.order.count(), stream, a_map,
+                                                                      b_map, p);
 }
 
 template <int COLUMNS>

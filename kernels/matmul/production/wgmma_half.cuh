@@ -25,13 +25,14 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 template <int COLUMNS, class T>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
-    return launch_plain<T, COLUMNS>(
-        args, stream, always(), [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
-            using A = decltype(along);
-            using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
+    return launch_plain<T, COLUMNS>(args, stream, always(),
+                                    [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
+                                        using A = decltype(along);
+                                        using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
 
-            return launch_on_multiprocessors<matmul_wgmma_half<Step>>(args, p.mapped, stream, a_map, b_map, p);
-        });
+                                        return launch_on_multiprocessors<matmul_wgmma_half<Step>>(
+                                            args, p.mapped.order.count(), stream, a_map, b_map, p);
+                                    });
 }
 
 template <int COLUMNS>

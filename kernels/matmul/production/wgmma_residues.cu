@@ -14,19 +14,19 @@
 // average, decides whether that matters. If it is d for a row and e for a column, |A||B| is at least k 2^-(d + e)
 // times the product of the two powers (an arithmetic mean is no smaller than the geometric one), and what rounding
 // adds to the element of C is at most k 2^-bits of it. A side whose numbers are further below than half of log2(k)
-// - 1 - (53 - bits) is wide. Between sides that are not, the error is below k/2 2^-53 |A||B|: half of the bound of
-// sums in float64. On average it is smaller than that of cuBLAS's sums for normal, uniform and exponential
-// numbers; where all rows and columns are almost wide, as if ones had a 30 among them, it is up to 1.3 times as
-// large (k = 4096), or 1.9 times (k = 8192).
+// - (53 - bits) is wide. Between sides that are not, the error is below k 2^-53 |A||B|, the bound of sums in
+// float64. On average it is smaller than that of cuBLAS's sums for normal, uniform and exponential numbers; where
+// all rows and columns are almost wide, as if ones had a 45 among them, it is up to 1.9 times as large (k = 4096),
+// or 2.6 times (k = 8192).
 //
-// A tile of C between strips of 128 sides of which one is wide, or not
-// finite, is multiplied in float64 (dmma.cuh). Normal numbers are wide up to k = 500 or so. (NVIDIA's cuBLAS
-// decides for whole products whether its emulation has enough bits: Schwarz et al., "Guaranteed DGEMM accuracy
-// while using tensor cores through extensions of the Ozaki scheme", 2025; the rule here is another.)
+// A tile of C between strips of 128 sides of which one is wide, or not finite, is multiplied in float64
+// (dmma.cuh). Normal numbers are wide up to k = 250 or so. (NVIDIA's cuBLAS decides for whole products whether its
+// emulation has enough bits: Schwarz et al., "Guaranteed DGEMM accuracy while using tensor cores through
+// extensions of the Ozaki scheme", 2025; the rule here is another.)
 //
-// Launches: what is known of the sides; the wide ones among them; the residues, in rows along k, as wgmma wants
-// bytes; the products, by blocks of 384 threads, one per multiprocessor; the result; the tiles in float64, whose
-// operands are copied first if the TMA needs that. Those without work end at once.
+// Launches: what is known of the sides; the wide ones among them; lists of tiles; the residues, in rows along k,
+// as wgmma wants bytes; the products, by blocks of 384 threads, one per multiprocessor; the result; the tiles in
+// float64, whose operands are copied first if the TMA needs that. Those without work end at once.
 #include <cmath>
 
 #include "dmma.cuh"
@@ -38,7 +38,7 @@ constexpr int MOST_BITS = 53; // of a scaled element, of which a double has no m
 constexpr unsigned SUBNORMAL = 1, INFINITE = 2048; // exponents: see exponent_of()
 constexpr unsigned LOG_STEPS = 32;                 // to a bit of a logarithm
 constexpr int64_t ZERO_BITS = 64;                  // how far a zero counts as being below the largest: see below
-constexpr int COMBINING_BLOCK = 256, FOUR = 4;
+constexpr int LISTING_BLOCK = 256, COMBINING_BLOCK = 256, FOUR = 4;
 
 // The moduli have no common divisors. weight: multiplied by it, a number is congruent to itself modulo one of
 // them, and to 0 modulo the others.
@@ -124,13 +124,12 @@ static int bits_of_elements(const moduli &of, int64_t k)
 
 // ---- the residues of an operand ----
 
-// What is known of an operand's sides. All are zeroed before the first kernel.
+// What is known of an operand's sides. Those of single sides are zeroed before the first kernel.
 struct range_facts {
     unsigned long long *logarithms; // per side: the sum of log_of() of the elements
     unsigned *exponent;             // per side: of its largest element
     unsigned *zeros;                // per side: elements that have no logarithm
     unsigned *wide;                 // per strip of sides: not 0 if one of them is wide
-    unsigned *narrow;               // how many strips are not
 };
 
 struct residue_operand {
@@ -208,17 +207,14 @@ static __global__ void __launch_bounds__(STRIP)
         wide = exponent == INFINITE || (exponent > 0 && depth > most_depth);
     }
     wide = __syncthreads_or(wide);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         facts.wide[strip] = wide;
-        if (!wide)
-            atomicAdd(facts.narrow, 1u);
-    }
 }
 
 // The most_depth of sides whose elements have `bits`.
 static int64_t most_depth(int64_t k, int bits)
 {
-    return (int64_t)std::floor((double)k * LOG_STEPS * (std::log2((double)k) - 1 - (53 - bits)) / 2);
+    return (int64_t)std::floor((double)k * LOG_STEPS * (std::log2((double)k) - (53 - bits)) / 2);
 }
 
 // Which tiles of C are sums in float64: those between strips of which one is wide.
@@ -237,23 +233,75 @@ struct wide_tiles {
         return b_wide[(b_matrices > 1 ? matrix : 0) * b_strips + strip];
     }
 
-    // of 128 x 128 elements, as dmma has them
+    // of STRIP x STRIP elements
     __device__ bool operator()(int matrix, int row_strip, int column_strip) const
     {
         return row(matrix, row_strip) || column(matrix, column_strip);
     }
 };
 
-// Whether C has such a tile.
-struct has_wide_tiles {
-    const unsigned *a_narrow, *b_narrow;
-    int64_t a_strips, b_strips; // of all matrices
+// Whether a list of tiles has any.
+struct is_not_empty {
+    const unsigned *list;
 
     __device__ bool operator()() const
     {
-        return *a_narrow < a_strips || *b_narrow < b_strips;
+        return *list > 0;
     }
 };
+
+// Stores the number of tiles that takes(matrix, tile's row, tile's column), and these tiles in their order.
+template <class Takes>
+static __device__ void list_tiles(const tile_order &order, unsigned *list, Takes takes)
+{
+    __shared__ unsigned counts[LISTING_BLOCK / WARP];
+    const int warp = threadIdx.x / WARP;
+    unsigned listed = 0;
+
+    for (int64_t first = 0; first < order.tiles(); first += LISTING_BLOCK) {
+        const int64_t tile = first + threadIdx.x;
+        int matrix, row, column;
+        bool taken = false;
+
+        if (tile < order.tiles()) {
+            order.position(tile, matrix, row, column);
+            taken = takes(matrix, row, column);
+        }
+        const unsigned all = __ballot_sync(~0u, taken), before = all & ((1u << threadIdx.x % WARP) - 1);
+
+        counts[warp] = (unsigned)__popc(all);
+        __syncthreads(); // all warps have counted
+        unsigned at = listed + (unsigned)__popc(before);
+
+        for (int w = 0; w < LISTING_BLOCK / WARP; w++) {
+            at += w < warp ? counts[w] : 0;
+            listed += counts[w];
+        }
+        if (taken)
+            list[1 + at] = (unsigned)tile;
+        __syncthreads(); // all have read the counts
+    }
+    if (threadIdx.x == 0)
+        *list = listed;
+}
+
+// The first block lists the tiles in float64, the second those that have residues: BM x COLUMNS elements, in one
+// strip of rows and two of columns.
+static __global__ void __launch_bounds__(LISTING_BLOCK)
+    matmul_list_tiles(tile_order in_float64, unsigned *float64_list, tile_order in_residues,
+                      unsigned *residue_list, wide_tiles wide)
+{
+    static_assert(BM == STRIP && COLUMNS == 2 * STRIP, "so many strips");
+
+    pdl_wait();
+    if (blockIdx.x == 0)
+        list_tiles(in_float64, float64_list, wide);
+    else
+        list_tiles(in_residues, residue_list, [&](int matrix, int row, int column) {
+            return !wide(matrix, row, 2 * column) ||
+                   (2 * column + 1 < wide.b_strips && !wide(matrix, row, 2 * column + 1));
+        });
+}
 
 // The residue, of -128 to 127, of an integer. The quotient is rounded by a number to whose last bit it is added.
 // The remainder may be beyond half of the modulus by |x| times the relative error of the inverse, which is below
@@ -289,7 +337,7 @@ static __device__ void scale_elements(double (&x)[WARP_ROWS][LANE_COLUMNS], cons
 }
 
 static __global__ void __launch_bounds__(SPLIT_BLOCK)
-    matmul_store_residues(residue_operand a, residue_operand b, int64_t a_tiles, int bits,
+    matmul_store_residues(residue_operand a, residue_operand b, int64_t a_tiles, int bits, is_not_empty needed,
                           const __grid_constant__ moduli of)
 {
     const split_tile<double> tile(a.digits.from, b.digits.from, a_tiles);
@@ -297,7 +345,7 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
     double values[WARP_ROWS][LANE_COLUMNS];
 
     pdl_wait();
-    if (!*a.facts.narrow || !*b.facts.narrow) // all tiles of C are sums in float64
+    if (!needed())
         return;
     tile.load(values);
     if (tile.of.sides_are_rows)
@@ -335,65 +383,58 @@ static __device__ void reduce_sums(uint32_t (&sum)[N], int modulus)
 template <class Step>
 static __global__ void __launch_bounds__(BLOCK, 1)
     matmul_wgmma_residues(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                          const plain_product<uint8_t> p, int products, const wide_tiles wide,
+                          const plain_product<uint8_t> p, int products, const unsigned *list,
                           const __grid_constant__ moduli of)
 {
-    static_assert(BM == STRIP && Step::BN == 2 * STRIP, "a tile has a strip of rows and two of columns");
     constexpr int64_t SAFE_STEPS = (LARGEST_SUM - 256) / (128 * 128 * Step::BK); // after which sums are reduced
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
 
-    const auto is_left_out = [&](int64_t product, int64_t row, int64_t column) {
-        return wide.row(product, row) ||
-               (wide.column(product, 2 * column) &&
-                (2 * column + 1 == wide.b_strips || wide.column(product, 2 * column + 1)));
+    const listed_tiles tiles = {list};
+    // all tiles of a modulus after those of another
+    const auto for_each_tile = [&](auto visit) {
+        const int64_t count = tiles.count(p.mapped.order);
+
+        for (int64_t i = blockIdx.x; i < MODULI * count; i += gridDim.x) {
+            int product, row, column;
+
+            p.mapped.order.position(tiles.item(i % count), product, row, column);
+            visit((int)(i / count), product, row, column);
+        }
     };
+    unsigned turn = 0;
 
     pdl_wait();
     share_work(
         ring,
         [&] {
-            unsigned turn = 0;
-
-            for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
-                int matrix, row, column;
-
-                p.mapped.order.position(tile, matrix, row, column);
-                if (is_left_out(matrix % products, row, column))
-                    continue;
-                const int modulus = matrix / products, product = matrix % products;
+            for_each_tile([&](int modulus, int product, int row, int column) {
+                const int a_z = modulus * p.mapped.a_matrices + p.mapped.a_matrix(product);
+                const int b_z = modulus * p.mapped.b_matrices + p.mapped.b_matrix(product);
 
                 for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
                     uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
                     Step &to = begin_stage(ring, turn);
 
-                    load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k,
-                                                modulus * p.mapped.a_matrices + p.mapped.a_matrix(product), full);
-                    load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k,
-                                                      modulus * p.mapped.b_matrices + p.mapped.b_matrix(product),
-                                                      full);
+                    load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k, a_z, full);
+                    load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k, b_z, full);
                 }
-            }
+            });
         },
         [&] {
             const int group = threadIdx.x / GROUP - 1, warp = threadIdx.x / WARP - GROUP / WARP;
             const int64_t steps = ceil_div(p.mapped.k, Step::BK);
-            unsigned turn = 0;
 
-            for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
-                int matrix, row, column;
+            for_each_tile([&](int modulus, int product, int row, int column) {
                 uint32_t sum[Step::BN / 2];
 
-                p.mapped.order.position(tile, matrix, row, column);
-                if (is_left_out(matrix % products, row, column))
-                    continue;
                 for (int64_t done = 0; done < steps; done += SAFE_STEPS) {
                     multiply_bytes(ring, sum, group * MM, done > 0, turn, min(SAFE_STEPS, steps - done));
-                    reduce_sums(sum, (int)of.modulus[matrix / products]);
+                    reduce_sums(sum, (int)of.modulus[modulus]);
                 }
-                store_rows(ring.rows[warp], p, sum, matrix, (int64_t)row * BM + warp * WARP_MM,
-                           (int64_t)column * Step::BN);
-            }
+                store_rows(ring.rows[warp], p, sum, modulus * products + product,
+                           (int64_t)row * BM + warp * WARP_MM, (int64_t)column * Step::BN);
+            });
         });
 }
 
@@ -422,11 +463,10 @@ static __device__ double modulo_all(double (&sum)[LIMBS], const moduli &of)
 // A thread computes four neighbours in a row of C at once. `whole`: C's rows are made of fours, which are aligned.
 static __global__ void __launch_bounds__(COMBINING_BLOCK)
     matmul_combine_residues(const __grid_constant__ product<double> p, const unsigned *a_exponent,
-                            const unsigned *b_exponent, const uint8_t *residues, bool whole, int bits,
-                            const wide_tiles wide, const __grid_constant__ moduli of)
+                            const unsigned *b_exponent, const uint8_t *residues, int64_t pitch, bool whole,
+                            int bits, const wide_tiles wide, const __grid_constant__ moduli of)
 {
     const int64_t rows = p.batches * p.m, right = ceil_div(p.n, FOUR * COMBINING_BLOCK);
-    const int64_t pitch = matmul_residue_row(p.n);
 
     pdl_wait();
     for (int64_t item = blockIdx.x; item < rows * right; item += gridDim.x) {
@@ -501,21 +541,32 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
         x->facts.exponent = take_words(sides);
         x->facts.zeros = take_words(sides);
         x->facts.wide = take_words(from.matrices * from.strips());
-        x->facts.narrow = take_words(1);
     }
     const int64_t words = (next - (char *)args->scratch) / (int64_t)sizeof(unsigned);
 
     for (residue_operand *x : {&a, &b})
         x->digits.digits = (uint8_t *)take(MODULI * x->digits.digit_bytes());
-    uint8_t *const residues = (uint8_t *)take(MODULI * args->batches * args->m * matmul_residue_row(args->n));
+    matmul_args padded = *args;
+
+    padded.n = matmul_residue_row(args->n); // the TMA gives zeros for the sides that B does not have
+    uint8_t *const residues = (uint8_t *)take(MODULI * args->batches * args->m * padded.n);
+    const plain_product<uint8_t> products = {
+        mapped_product_of(&padded, a.digits.from.matrices, b.digits.from.matrices, COLUMNS), residues,
+        row_packs<uint8_t>::are_whole(residues, padded.n)};
+    const tile_order in_residues = products.mapped.order;
+    const tile_order in_float64 = mapped_product_of(args, 1, 1, STRIP).order;
+    const auto take_list = [&](const tile_order &of_tiles) {
+        return (unsigned *)take((1 + of_tiles.tiles()) * (int64_t)sizeof(unsigned));
+    };
+    unsigned *const residue_list = take_list(in_residues), *const float64_list = take_list(in_float64);
 
     if ((uint64_t)(next - (char *)args->scratch) > args->scratch_bytes || MODULI * args->batches > INT32_MAX)
         return cudaErrorInvalidValue;
     const int64_t a_tiles = split_tiles(a.digits.from), tiles = a_tiles + split_tiles(b.digits.from);
     const int64_t a_strips = a.digits.from.matrices * a.digits.from.strips();
-    const int64_t b_strips = b.digits.from.matrices * b.digits.from.strips();
+    const int64_t strips = a_strips + b.digits.from.matrices * b.digits.from.strips();
 
-    if (tiles > MAX_GRID_X || a_strips + b_strips > MAX_GRID_X)
+    if (tiles > MAX_GRID_X || strips > MAX_GRID_X || in_float64.tiles() > UINT32_MAX)
         return cudaErrorInvalidConfiguration;
     const int bits = bits_of_elements(of, args->k);
     const auto map = [&](CUtensorMap *to, const residue_operand &x, int sides) {
@@ -533,46 +584,42 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
                              b.digits.from.strips(),
                              (int)a.digits.from.matrices,
                              (int)b.digits.from.matrices};
-    matmul_args all = *args;
-    CUtensorMap a_map, b_map;
-
-    all.batches = MODULI * args->batches;
-    all.n = matmul_residue_row(args->n); // B's rows of zeros come from the TMA
-    const plain_product<uint8_t> products = {
-        mapped_product_of(&all, a.digits.from.matrices, b.digits.from.matrices, COLUMNS), residues,
-        row_packs<uint8_t>::are_whole(residues, all.n)};
     const auto blocks_of = [&](int64_t items, int block) {
         return (unsigned)std::min<int64_t>(ceil_div(items, block), 8 * (int64_t)args->multiprocessors);
     };
+    CUtensorMap a_map, b_map;
 
     if (cudaError_t error = launch<matmul_split_zero>(blocks_of(words, SPLIT_BLOCK), SPLIT_BLOCK, 0, stream,
                                                       (unsigned *)args->scratch, words))
         return error;
     if (cudaError_t error = launch<matmul_measure_sides>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles))
         return error;
-    if (cudaError_t error = launch<matmul_find_wide_sides>((unsigned)(a_strips + b_strips), STRIP, 0, stream, a, b,
-                                                           a_strips, most_depth(args->k, bits)))
+    if (cudaError_t error = launch<matmul_find_wide_sides>((unsigned)strips, STRIP, 0, stream, a, b, a_strips,
+                                                           most_depth(args->k, bits)))
         return error;
-    if (cudaError_t error =
-            launch<matmul_store_residues>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles, bits, of))
+    if (cudaError_t error = launch<matmul_list_tiles>(2, LISTING_BLOCK, 0, stream, in_float64, float64_list,
+                                                      in_residues, residue_list, wide))
+        return error;
+    if (cudaError_t error = launch<matmul_store_residues>((unsigned)tiles, SPLIT_BLOCK, 0, stream, a, b, a_tiles,
+                                                          bits, is_not_empty{residue_list}, of))
         return error;
     if (cudaError_t error = map(&a_map, a, BM))
         return error;
     if (cudaError_t error = map(&b_map, b, COLUMNS))
         return error;
     if (cudaError_t error = launch_on_multiprocessors<matmul_wgmma_residues<Step>>(
-            &all, products.mapped, stream, a_map, b_map, products, (int)args->batches, wide, of))
+            args, MODULI * in_residues.tiles(), stream, a_map, b_map, products, (int)args->batches, residue_list,
+            of))
         return error;
     const bool whole = args->n % FOUR == 0 && (uintptr_t)args->c % sizeof(pack<double, FOUR>) == 0;
 
     if (cudaError_t error = launch<matmul_combine_residues>(
             blocks_of(args->batches * args->m * ceil_div(args->n, FOUR * COMBINING_BLOCK), 1), COMBINING_BLOCK, 0,
-            stream, p, a.facts.exponent, b.facts.exponent, residues, whole, bits, wide, of))
+            stream, p, a.facts.exponent, b.facts.exponent, residues, padded.n, whole, bits, wide, of))
         return error;
-    matmul_args in_float64 = *args;
+    matmul_args others = *args;
 
-    in_float64.scratch = next;
-    in_float64.scratch_bytes = args->scratch_bytes - (uint64_t)(next - (char *)args->scratch);
-    return launch_dmma<STRIP>(&in_float64, stream, wide,
-                              has_wide_tiles{a.facts.narrow, b.facts.narrow, a_strips, b_strips});
+    others.scratch = next;
+    others.scratch_bytes = args->scratch_bytes - (uint64_t)(next - (char *)args->scratch);
+    return launch_dmma<STRIP>(&others, stream, listed_tiles{float64_list}, is_not_empty{float64_list});
 }

@@ -170,7 +170,8 @@ template <class Step, bool PROMOTE>
         return error;
     if (cudaError_t error = map_parts<typename Step::T>(&b_map, b, Step::PARTS, Step::BN))
         return error;
-    return launch_on_multiprocessors<matmul_wgmma_split<Step, PROMOTE>>(args, p.mapped, stream, a_map, b_map, p);
+    return launch_on_multiprocessors<matmul_wgmma_split<Step, PROMOTE>>(args, p.mapped.order.count(), stream,
+                                                                        a_map, b_map, p);
 }
 
 // Splits the operands into so many parts, and multiplies them. COLUMNS: of a block's tile of C.
