@@ -72,11 +72,10 @@ def matmul(
         half times the operands' bytes. `smemkit.plan` shows the precision in use.
     kernel : str, optional
         A kernel's name, as `smemkit.kernels("matmul")` lists them; None: the one that suits the problem best.
-        "wgmma_residues", which only a name selects, multiplies float64 on Hopper's tensor cores for bytes: large
-        products take two thirds of cuBLAS's time at n = 8,192. It rounds each element by at most 2^-51 of the
-        largest of its row of x1 or column of x2 (for k beyond 25,000, by up to twice as much for each factor of
-        4), so that small numbers beside large ones are lost. It needs scratch memory of 16 bytes for each
-        element of both operands, and 15 for each of the result.
+        Large products of float64 are multiplied on Hopper by "wgmma_residues", as integers on the tensor cores
+        for bytes, where no row of x1 or column of x2 has a wide range of numbers; other parts of the result are
+        sums in float64. Both have errors of at most (k + 2) 2^-53 ``|x1| @ |x2|``. It needs scratch memory of 24
+        bytes for each element of both operands, and 15 for each of the result; "dmma_large" needs none.
     tile : int, optional
         Tiles of (tile, tile) elements; selects the kernel "tiled".
     out : Array or numpy.ndarray, shape (..., m, n), optional

@@ -168,7 +168,7 @@ PRODUCTS = {  # of the README's table of matmul: kernel, dtype and precision
     "float16": (None, "float16", None, (1024, 2048, 4095, 4096, 8192, 16_384)),
     "bfloat16": (None, "bfloat16", None, (4095, 4096, 8192, 16_384)),
     "float64": (None, "float64", None, (1024, 2048, 4095, 4096, 8192)),
-    'float64, `kernel="wgmma_residues"`': ("wgmma_residues", "float64", None, (4095, 4096, 8192)),
+    'float64, `kernel="dmma_large"`': ("dmma_large", "float64", None, (2048, 4095, 4096, 8192)),
 }
 
 

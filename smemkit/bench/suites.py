@@ -62,7 +62,7 @@ NAMED = {  # on which a kernel of matmul is measured by name, besides LADDERS: (
     "wgmma_tf32_small": [(n, n, n) for n in (256, 512, 1024, 2048)],
     "wgmma_split": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
     "wgmma_split_small": [(n, n, n) for n in (512, 1024, 2048)],
-    "dmma_large": [(n, n, n) for n in (1024, 2048, 4095, 4096)],
+    "dmma_large": [(n, n, n) for n in (1024, 2048, 4095, 4096, 8192)],
     "dmma_small": [(n, n, n) for n in (512, 1024, 2048)],
     "wgmma_digits": [(n, n, n) for n in (1024, 2048, 4096)],
     "wgmma_digits_small": [(n, n, n) for n in (256, 512, 1024, 2048)],

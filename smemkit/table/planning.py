@@ -16,10 +16,15 @@ _SPARSE = (  # halves_suffice in split.cuh
     "where some row or column has mostly small elements and some number has more than 11 bits, or k is less "
     "than 32; float32 in rows and columns with infinities, NaN or a range of more than 2**100"
 )
+_WIDE = (  # matmul_find_wide_sides in wgmma_residues.cu
+    "where some row or column has infinities, NaN or a wide range: its numbers are on average further below its "
+    "largest, in bits, than half of log2(k), of which one is taken off beyond k = 1585 and each four times that"
+)
 DECIDED_ON_THE_DEVICE = {  # the paths that a kernel has, and the condition
     "wgmma_single": f"float16; a tile of two bfloat16 per number {_SPARSE}",
     "wgmma_split": f"two float16 per number; a tile of three bfloat16 {_SPARSE}",
     "wgmma_split_small": f"two float16 per number; a tile of three bfloat16 {_SPARSE}",
+    "wgmma_residues": f"bytes of an integer per number; a tile in float64 {_WIDE}",
 }
 
 

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smemkit
+from smemkit import _core
+from smemkit.bench.fit import H200
 
 KERNEL = "wgmma_residues"
 
@@ -162,3 +164,20 @@ def test_sums_of_a_long_k_are_reduced_on_the_way(device):
     k, x = 140_000, 2**48 + 126
     result = multiply(np.full((2, k), float(x)), np.full((k, 3), float(x)), device)
     np.testing.assert_allclose(result, np.full((2, 3), float(k * x * x)), rtol=2.0**-51, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "chosen"),
+    [((4096, 4096, 4096), True), ((3001, 5000, 4003), True), ((700, 700, 700), False), ((8192, 200, 8192), False)],
+    ids=str,
+)
+def test_the_policy_takes_it_for_large_products(shape, chosen):
+    m, k, n = shape
+    row, column = (np.broadcast_to(np.float64(0), s) for s in ((m, k), (k, n)))
+    calls = _core.dry_run_as(*H200, "matmul", None, smemkit.matmul, (row, column), {"device": "cpu"})
+    assert (KERNEL in [kernel for _, kernel, *_ in calls]) == chosen
+
+
+def test_plan_names_both_paths_and_the_condition(device):
+    plan = smemkit.plan(smemkit.matmul, np.ones((3, 5)), np.ones((5, 4)), kernel=KERNEL, device=device)
+    assert "bytes of an integer per number; a tile in float64 where some row or column" in str(plan)

@@ -11,6 +11,7 @@
 #include "call/launch_cache.h"
 #include "call/operands.h"
 #include "call/part.h"
+#include "device/device.h"
 #include "kernels.h"
 #include "matmul.h"
 #include "ops/ops.h"
@@ -354,6 +355,7 @@ static struct matmul_method choose_method(struct call *call, enum precision prec
 
     size.batches = call->out.size / (size.m * size.n);
     size.of_bytes = are_bytes(call, call->result);
+    size.from_host = call_has_host_operands(call) && !device_is_host(call->device);
     size.c_order = is_nearer_along_k(call, 0) && !is_nearer_along_k(call, 1);
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
     if (call->kernel.automatic) {

@@ -20,7 +20,8 @@ struct matmul_choice {
 /* batches of (m, k) @ (k, n) */
 struct matmul_size {
     npy_intp batches, m, n, k;
-    bool of_bytes; /* both operands have the same dtype of 8 bits, though c has 32 */
+    bool of_bytes;  /* both operands have the same dtype of 8 bits, though c has 32 */
+    bool from_host; /* the operands come from the host, and possibly in parts */
     bool c_order; /* neighbours of both operands are in a row; a kernel without ANY_STRIDES then takes them as they
                      are, unless they are broadcast */
 };

@@ -269,7 +269,8 @@ static __device__ void list_tiles(const tile_order &order, unsigned *list, Takes
         }
         const unsigned all = __ballot_sync(~0u, taken), before = all & ((1u << threadIdx.x % WARP) - 1);
 
-        counts[warp] = (unsigned)__popc(all);
+        if (threadIdx.x % WARP == 0)
+            counts[warp] = (unsigned)__popc(all);
         __syncthreads(); // all warps have counted
         unsigned at = listed + (unsigned)__popc(before);
 
