@@ -81,17 +81,6 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     return ndim;
 }
 
-/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers
- * as digits of one byte; float64 as residues of one byte and as they are, or, as others, as they are only. */
-static int parts_per_element(const struct call *call)
-{
-    if (call->kernel.row->traits & RESIDUES)
-        return (MATMUL_MODULI + 1 + (int)sizeof(double)) / 2;
-    if (call->result != FLOAT32)
-        return (dtype_bytes(call->dtype[0]) + 1) / 2;
-    return call->kernel.row->traits & TF32 ? 1 + 2 : MATMUL_FLOAT_PARTS;
-}
-
 /* The rows of a single matrix a that a kernel multiplies at once: all of them, unless it has PARTS, whose copies
  * of them would be large. The result does not depend on it. */
 static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, npy_intp k)
@@ -103,7 +92,7 @@ static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, np
 
     if (!(call->kernel.row->traits & PARTS) || call->out.size != m * n)
         return m;
-    rows = most / (2 * parts_per_element(call) * k + c_bytes) / MULTIPLE * MULTIPLE;
+    rows = most / (2 * parts_per_element(call->kernel.row, call->dtype[0]) * k + c_bytes) / MULTIPLE * MULTIPLE;
     if (!rows)
         rows = MULTIPLE;
     return rows < m ? rows : m;
@@ -250,8 +239,8 @@ static void partition_matmul(struct call *call, int batches)
     const npy_intp m = out_view->shape[batches], n = out_view->shape[batches + 1], k = a->shape[a->ndim - 1];
     const npy_intp element = dtype_bytes(call->dtype[0]), out_element = dtype_bytes(call->result);
     const bool in_parts = call->kernel.row->traits & PARTS;
-    const npy_intp part_bytes =
-        in_parts ? 2 * 2 * parts_per_element(call) : 0; /* of an element, in two of DEPTH */
+    const npy_intp part_bytes = in_parts ? 2 * 2 * parts_per_element(call->kernel.row, call->dtype[0])
+                                         : 0; /* of an element, in two of DEPTH */
     npy_intp matrices = (m * k + k * n) * element + m * n * out_element;
     const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * out_element;
     /* each part of a kernel with PARTS takes seven launches (measured on an H100 at n = 1024 to 2048) */
@@ -391,8 +380,7 @@ static npy_intp count_matrices(const struct call *call, int i, npy_intp products
  * tiles' pieces, or of its operands' parts and C's residues. */
 static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_per_slice, bool all)
 {
-    const int element = dtype_bytes(call->result), parts = parts_per_element(call);
-    const bool in_residues = call->kernel.row->traits & RESIDUES;
+    const int element = dtype_bytes(call->result);
     struct layout part = call->out_view;
     size_t bytes = 0;
     npy_intp products = 1;
@@ -410,10 +398,9 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
         for (int i = 0; i < 2; i++) {
             const npy_intp matrices = count_matrices(call, i, products), sides = part.shape[part.ndim - 2 + i];
 
-            bytes += (size_t)(in_residues ? matmul_residues_bytes(matrices, sides, k)
-                                          : matmul_parts_bytes(matrices, sides, k, parts));
+            bytes += (size_t)bytes_of_parts(call->kernel.row, call->dtype[0], matrices, sides, k);
         }
-        if (in_residues)
+        if (call->kernel.row->traits & RESIDUES)
             bytes += (size_t)matmul_result_residues_bytes(products, part.shape[part.ndim - 2],
                                                           part.shape[part.ndim - 1]);
     } else if (call->kernel.row->traits & PIECES)

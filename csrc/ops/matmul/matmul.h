@@ -26,6 +26,17 @@ struct matmul_size {
                      are, unless they are broadcast */
 };
 
+/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers as
+ * digits of one byte; float64 as residues of one byte and as they are, or, as others, as they are only. */
+int parts_per_element(const struct kernel_row *, enum dtype operands);
+
+/* Bytes of scratch memory for the parts of an operand. */
+uint64_t bytes_of_parts(const struct kernel_row *, enum dtype operands, npy_intp matrices, npy_intp sides,
+                        npy_intp k);
+
+/* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
+bool parts_fit(const struct kernel_row *, enum dtype operands, struct matmul_size);
+
 /* How the parts of a call multiply. It depends on the whole problem only, because the bits of the result must not
  * depend on its division into parts. */
 struct matmul_method {

@@ -85,18 +85,12 @@ struct candidate {
 static const double QUARTER_TIME = 0.39;
 
 /* From here on wgmma_split is as accurate as sums in float32 for operands of every kind, those of the widest range
- * being the last: see test_tensor_cores.py. */
-enum { LEAST_K_OF_WGMMA_SPLIT = 512 };
-
-/* Rows and columns of fewer normal numbers are wide, so that wgmma_residues multiplies in float64. */
-enum { LEAST_K_OF_RESIDUES = 256 };
+ * being the last: see test_tensor_cores.py. With fewer normal numbers wgmma_residues multiplies in float64. */
+enum { LEAST_K_OF_WGMMA_SPLIT = 512, LEAST_K_OF_RESIDUES = 256 };
 
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
  */
 enum { MAX_K_ON_TENSOR_CORES = 1 << 16 };
-/* What parts of the operands may take beside them: a fifth of an H100's memory. (Those of a single a do not count:
- * a few of its rows are multiplied at once, see rows_at_once in matmul.c.) */
-static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 enum {
@@ -454,29 +448,6 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
     return slices == 1 ? k : divide_up(divide_up(k, slices), SLICE_MULTIPLE) * SLICE_MULTIPLE;
 }
 
-/* Bytes of an operand's parts, in a kernel with these traits. */
-static uint64_t bytes_of_parts(unsigned traits, enum dtype dtype, struct matmul_size size, npy_intp sides)
-{
-    const int bytes = size.of_bytes ? 1 : dtype_bytes(dtype);
-
-    if (traits & RESIDUES)
-        return matmul_residues_bytes(size.batches, sides, size.k);
-    return matmul_parts_bytes(size.batches, sides, size.k,
-                              dtype == FLOAT32 ? MATMUL_FLOAT_PARTS : (bytes + 1) / 2);
-}
-
-/* Whether a kernel with PARTS can take operands of this size: the TMA counts in 32 bits. */
-static bool parts_fit(unsigned traits, enum dtype dtype, struct matmul_size size)
-{
-    uint64_t bytes = bytes_of_parts(traits, dtype, size, size.n);
-
-    if (size.batches > 1)
-        bytes += bytes_of_parts(traits, dtype, size, size.m) +
-                 (traits & RESIDUES ? matmul_result_residues_bytes(size.batches, size.m, size.n) : 0);
-    return size.batches <= INT32_MAX / (traits & RESIDUES ? MATMUL_MODULI : 1) && size.m < MATMUL_MAX_SIDE &&
-           size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE && bytes <= MAX_PARTS_BYTES;
-}
-
 static bool has_one_vector(struct matmul_size size)
 {
     return size.m == 1 || size.n == 1;
@@ -516,7 +487,8 @@ static bool supports(const struct candidate *candidate, const struct device *dev
 
     if (size.from_host && row->traits & RESIDUES)
         return false; /* it would store those of b again for each part: 1.3 times as slow at n = 12,288 */
-    return is_about(candidate, dtype, size) && (!(row->traits & PARTS) || parts_fit(row->traits, dtype, size)) &&
+    return is_about(candidate, dtype, size) &&
+           (!(row->traits & PARTS) || parts_fit(row, size.of_bytes ? INT8 : dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) && size.n >= candidate->min_n &&
            (device_is_host(device) || row->traits & ANY_STRIDES || can_be_read(candidate, dtype, size)) &&
