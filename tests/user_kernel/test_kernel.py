@@ -30,11 +30,22 @@ TEXTBOOK_FOLDER = ROOT / "tests" / "textbook"
 
 @pytest.fixture(scope="module", autouse=True)
 def isolated_cache(tmp_path_factory):
-    """A cache that starts empty."""
+    """A cache that starts without kernels."""
     folder = tmp_path_factory.mktemp("cache")
+    copy_precompiled_headers(cache_module.cache_folder(), folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMEMKIT_CACHE", str(folder))
         yield folder
+
+
+def copy_precompiled_headers(cache, folder, builds=("plain", "checked")):
+    """Copies the precompiled headers of these builds from a cache. To make one takes a second."""
+    command = compiler.find_compiler()
+    for build in builds:
+        options = compiler._command(command, checked=build == "checked")
+        header = compiler._precompiled_header(cache, command, options)
+        for path in header.parent.glob(f"{header.name}*"):
+            shutil.copy2(path, folder)
 
 
 @pytest.fixture(autouse=True)
@@ -1252,10 +1263,19 @@ def fresh_cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+@pytest.fixture
+def cache_without_kernels(isolated_cache, fresh_cache):
+    """It has the precompiled headers."""
+    fresh_cache.mkdir(mode=0o700)
+    copy_precompiled_headers(isolated_cache, fresh_cache)
+    return fresh_cache
+
+
 @pytest.fixture(scope="module")
-def cache_of_one(tmp_path_factory):
+def cache_of_one(isolated_cache, tmp_path_factory):
     """A cache with TINY % 1 and the dialect's precompiled header, not to be changed."""
-    folder = tmp_path_factory.mktemp("one") / "cache"
+    folder = tmp_path_factory.mktemp("one")
+    copy_precompiled_headers(isolated_cache, folder, ["plain"])
     with pytest.MonkeyPatch.context() as patch, smemkit.Device("cpu"):
         patch.setenv("SMEMKIT_CACHE", str(folder))
         smemkit.Kernel(TINY % 1)
@@ -1435,17 +1455,17 @@ def test_std_headers_are_compiled_for_a_kernel_that_uses_std(used_cache):
     assert ["\n#include <iostream>" in unit for unit in units] == [False, True, True]
 
 
-def test_cache_eviction(fresh_cache, monkeypatch):
+def test_cache_eviction(cache_without_kernels, monkeypatch):
     for number in (1, 2):
         smemkit.Kernel(TINY % number)
-        os.utime(fresh_cache / entries(fresh_cache)[0], (number, number))
-    (fresh_cache / ".new-old").mkdir()
-    (fresh_cache / ".new-now").mkdir()
-    os.utime(fresh_cache / ".new-old", (1, 1))
-    size = max(path.stat().st_size for path in fresh_cache.glob("*.so"))
+        os.utime(cache_without_kernels / entries(cache_without_kernels)[0], (number, number))
+    (cache_without_kernels / ".new-old").mkdir()
+    (cache_without_kernels / ".new-now").mkdir()
+    os.utime(cache_without_kernels / ".new-old", (1, 1))
+    size = max(path.stat().st_size for path in cache_without_kernels.glob("*.so"))
     monkeypatch.setattr(cache_module, "_CACHE_BYTES", size)
     smemkit.Kernel(TINY % 3)
-    left = entries(fresh_cache)
+    left = entries(cache_without_kernels)
     assert len(left) == 2
     assert left[0] == ".new-now"
 
@@ -1496,7 +1516,7 @@ if child:
     assert len(entries(cache)) == before + 1
 
 
-def test_threads_at_once(fresh_cache):
+def test_threads_at_once(cache_without_kernels):
     kernel, results = smemkit.Kernel(SEVERAL_KERNELS), []
 
     def run():
@@ -1526,7 +1546,7 @@ def test_no_compiler(fresh_cache, monkeypatch):
         smemkit.Kernel(TINY % 1)
 
 
-def test_options_are_not_passed_to_a_shell(fresh_cache, tmp_path, monkeypatch):
+def test_options_are_not_passed_to_a_shell(cache_without_kernels, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x = np.zeros(1, np.int32)
     source = "__global__ void k(int *x) { *x = sizeof(NAME); }"
@@ -1585,7 +1605,7 @@ def checked_sum(kernel):
     return x[0]
 
 
-def test_a_check_of_a_source_with_variables_compiles_once(fresh_cache):
+def test_a_check_of_a_source_with_variables_compiles_once(cache_without_kernels):
     """Each launch that is checked begins with the variables as the source initialises them, pointers too."""
     kernel = smemkit.Kernel._to_check(COUNTS, None, options=())
     assert [
@@ -1593,10 +1613,10 @@ def test_a_check_of_a_source_with_variables_compiles_once(fresh_cache):
         checked_sum(kernel),
         checked_sum(smemkit.Kernel._to_check(COUNTS, None, options=())),
     ] == [11] * 3
-    assert len(list(fresh_cache.glob("*.so"))) == 1
+    assert len(list(cache_without_kernels.glob("*.so"))) == 1
 
 
-def test_a_check_has_variables_that_were_set_or_that_a_launch_changed(used_cache):
+def test_a_check_has_variables_that_were_set_or_that_a_launch_changed(cache_without_kernels):
     kernel = smemkit.Kernel._to_check(COUNTS, None, options=())
     kernel._program.set_constant("table", np.array([1, 2], np.int32).tobytes())
     assert checked_sum(kernel) == 3
