@@ -55,7 +55,10 @@ def dedent(rows: Sequence[tuple[int, str] | None]) -> list[tuple[int, str] | Non
 
 def printable(text: str) -> str:
     """A source line without tabs and control characters, so that it cannot control the terminal."""
-    return "".join(c if c.isprintable() else "�" for c in text.rstrip("\r\n").expandtabs(4)).rstrip()
+    text = text.rstrip("\r\n").expandtabs(4)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "�" for c in text)
+    return text.rstrip()
 
 
 def shorten(text: str, width: int) -> str:

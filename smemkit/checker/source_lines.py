@@ -125,14 +125,11 @@ class LaunchSource:
         self.texts = dict(sources)
         self.kernel = kernel
         self.parameters = kernel.parameters if kernel is not None else ()
-        self.file_by_base_name: dict[str, str] = {}
+        self._file_by_base_name = {Path(file).name: file for file in reversed(self.texts)}
         if kernel is None:
-            function = re.split(r"[<(]", launch["kernel"])[0]
-            for file, text in kernel_table.sources().items():
-                self.file_by_base_name[Path(file).name] = file
-                self.texts[file] = text
-                if not self.parameters:
-                    self.parameters = _parameter_names(text, function)
+            self.texts |= kernel_table.sources()
+            self._file_by_base_name |= _table_files()
+            self.parameters = _table_parameters(self.name)
 
     def _look_up(self, chains: Sequence[Sequence[int]]) -> None:
         self.lines |= _line_table(self._library).look_up({address for chain in chains for address in chain})
@@ -173,9 +170,7 @@ class LaunchSource:
         if file in self.texts:
             return file
         name = Path(file).name
-        return self.file_by_base_name.get(
-            name, next((text for text in self.texts if Path(text).name == name), name)
-        )
+        return self._file_by_base_name.get(name, name)
 
     def text(self, file: str, line: int) -> str:
         lines = self.texts.get(file, "").splitlines()
@@ -183,6 +178,19 @@ class LaunchSource:
 
     def parameter(self, index: int) -> str:
         return self.parameters[index] if 0 <= index < len(self.parameters) else ""
+
+
+@cache
+def _table_files() -> dict[str, str]:
+    """The files of the library's own kernels, by base name."""
+    return {Path(file).name: file for file in kernel_table.sources()}
+
+
+@cache
+def _table_parameters(function: str) -> tuple[str, ...]:
+    """The names of the parameters of one of the library's own kernels."""
+    found = (_parameter_names(text, function) for text in kernel_table.sources().values())
+    return next(filter(None, found), ())
 
 
 def _parameter_names(text: str, function: str) -> tuple[str, ...]:
