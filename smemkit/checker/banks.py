@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from smemkit import _core
 
@@ -138,6 +139,11 @@ def find_pattern(example: LaneAddresses) -> Pattern | None:
     >>> find_pattern([64 * (lane % 16) + 4 * (lane // 16) for lane in range(32)])
     Pattern(stride=64, period=16, pitch=4, phase=0)
     """
+    return _find_pattern(tuple(example))
+
+
+@lru_cache(maxsize=1024)  # the lines of a report ask for theirs more than once
+def _find_pattern(example: tuple[int | None, ...]) -> Pattern | None:
     lanes = [(lane, address) for lane, address in enumerate(example) if address is not None]
     if len(lanes) < 3:
         return None
