@@ -92,6 +92,7 @@ CASES = [(what, False) for what in MALFORMED] + [(what, True) for what in (*MALF
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("what", "versioned"), CASES, ids=lambda value: str(value))
+@pytest.mark.covering
 def test_malformed_capsule(what, versioned, use):
     fields, error, message = (MALFORMED | MALFORMED_VERSIONS)[what]
     if what == "used" and versioned:

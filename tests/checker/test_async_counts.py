@@ -133,6 +133,7 @@ __global__ void k(const float4 *x, float4 *y)
 @pytest.mark.parametrize(
     ("wait", "stages"), [("", 3), ("__pipeline_wait_prior(1);", 2), ("__pipeline_wait_prior(0);", 1)]
 )
+@pytest.mark.covering
 def test_copies_of_threads_are_in_flight_until_each_has_waited(wait, stages, completion, schedule, seed):
     kernel = smemkit.Kernel("#include <cuda_pipeline.h>" + QUEUES.replace("WAIT", wait))
     args = np.zeros(256, np.float32), np.zeros(256, np.float32)

@@ -58,6 +58,7 @@ def test_reverse_of_nothing_launches_nothing(device, kernel):
 
 @each_kernel("add_one")
 @pytest.mark.parametrize("shape", [*SIZES, (7, 11, 13), ()], ids=str)
+@pytest.mark.covering
 def test_add_one(device, kernel, shape):
     x = integers(shape, kernel.dtype)
     out = on(device, poison(shape, kernel.dtype))

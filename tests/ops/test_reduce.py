@@ -109,6 +109,7 @@ def test_every_kernel_reduces_along_any_axes(device, kernel, op, axis):
 
 @each_variant("reduce", dtypes=["float16", "int8", "complex128"])
 @pytest.mark.parametrize("op", ["sum", "max"])
+@pytest.mark.covering
 def test_every_variant_of_other_dtypes(device, kernel, op):
     block = kernel.options[0][1]
     if kernel.dtype not in kernel.row.dtypes:
@@ -184,6 +185,7 @@ def test_a_nan_is_never_lost(device, kernel, op, where):
 
 @each_kernel("reduce")
 @pytest.mark.parametrize("op", OPS)
+@pytest.mark.covering
 def test_extreme_values_are_results(device, kernel, op):
     if kernel.dtype == "float32":
         extremes = [np.inf, -np.inf, np.finfo(np.float32).max, -np.finfo(np.float32).max, 1e-45]
@@ -199,6 +201,7 @@ def test_extreme_values_are_results(device, kernel, op):
 
 @each_kernel("reduce")
 @pytest.mark.parametrize("op", OPS)
+@pytest.mark.covering
 def test_numpy_in_numpy_scalar_out(device, kernel, op):
     x = integers(1009, kernel.dtype)
     result, expected = kernel(x, op, device=device), numpy_result(op, x)
@@ -241,6 +244,7 @@ def test_sum_min_max_equal_reduce(device, op):
 
 @each_kernel("reduce")
 @pytest.mark.parametrize("shape", [0, (0, 3), (3, 0)], ids=str)
+@pytest.mark.covering
 def test_an_empty_sum_is_zero_and_launches_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
     out = on(device, poison((), x.sum().dtype))

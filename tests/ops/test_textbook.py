@@ -113,6 +113,7 @@ def test_vectors_are_16_bytes():
 @pytest.mark.parametrize("kernel", ["vectorized", "single_pass"])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "int64", "float32", "float64"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 255, 4097, 16_391])
+@pytest.mark.covering
 def test_misaligned_rows(device, kernel, dtype, n):
     x = integers((3, n), dtype)
     expected = x.astype(int).sum(1)

@@ -74,6 +74,7 @@ def kernel_result(kernel, device, x):
 
 @each_kernel("transpose")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.covering
 def test_every_element_is_moved_correctly(device, kernel, shape):
     x = numbered(shape, kernel.dtype)
     assert_array_equal(kernel_result(kernel, device, x), expected_result(kernel, x), strict=True)
@@ -138,6 +139,7 @@ def test_numpy_out_is_overwritten_and_returned(device, kernel):
 
 @each_kernel("transpose")
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
+@pytest.mark.covering
 def test_empty_transposes_launch_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
     with expect_launches(0):

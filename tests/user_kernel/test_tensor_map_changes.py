@@ -161,6 +161,7 @@ def test_a_map_that_each_block_changes(device, style):
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("completion", ["early", "late", "random"])
 @pytest.mark.parametrize("schedule", ["serial", "lockstep"])
+@pytest.mark.covering
 def test_changed_maps_have_no_fault(style, completion, schedule):
     report = checked(style, options={"completion": completion, "schedule": schedule})
     assert report.ok and not report.faults, report
