@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cases import integers
+from tiers import times
 
 import smemkit
 
@@ -112,6 +113,7 @@ def error(result, a, b):
 @pytest.mark.parametrize("k", [64, 1024, pytest.param(8192, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("values", OPERANDS)
 @pytest.mark.parametrize("kernel", MODELS)
+@pytest.mark.covering
 def test_products_on_tensor_cores_are_as_accurate_as_those_of_float32(kernel, values, k):
     rng = np.random.default_rng(k)
     a, b = (OPERANDS[values](rng, shape).astype(np.float32) for shape in ((24, k), (k, 20)))
@@ -266,8 +268,9 @@ def test_broadcast_batches_have_room_for_their_parts(device, kernel, convert):
     of_doubles, of_floats = kernel in ("dmma_large", "wgmma_residues"), kernel in ("wgmma_single", "wgmma_split")
     dtype = np.dtype("float64" if of_doubles else "float32" if of_floats else "float16")
     other = {"swapped": dtype.newbyteorder(), "cast": np.dtype("int8"), "native": dtype}[convert]
-    a = np.broadcast_to(integers((40, 96), np.float32).astype(other), (3, 5, 40, 96))
-    b = integers((5, 96, 48), np.float32, seed=1).astype(dtype)
+    batch = times((3, 5), (2, 3))
+    a = np.broadcast_to(integers((40, 96), np.float32).astype(other), (*batch, 40, 96))
+    b = integers((batch[1], 96, 48), np.float32, seed=1).astype(dtype)
     expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
     there = smemkit.asarray(a[0, 0], device=device)
@@ -348,6 +351,7 @@ def test_a_kernel_of_bytes_takes_no_other_operands(device):
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 16, 48), (130, 160, 144), (131, 129, 67)])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("name", ["imma", "wgmma", "wgmma_specialized", "persistent"])
+@pytest.mark.covering
 def test_bytes_of_every_value_wrap_around_or_are_widened(device, name, dtype, m, k, n):
     a, b = any_integers((2, m, k), dtype), any_integers((k, n), dtype, seed=1)
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), a @ b)
