@@ -365,7 +365,7 @@ def test_indices(device, index):
     assert_array_equal(view.numpy(), np.asarray(expected), strict=True)
 
 
-@settings(max_examples=times(300, 150), deadline=None)
+@settings(max_examples=times(300, 60), deadline=None)
 @hypothesis.given(st.data())
 def test_random_indices(data):
     x = data.draw(hnp.arrays(np.int32, hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=6)))
@@ -383,7 +383,7 @@ def test_random_indices(data):
     assert smemkit.sum(array).item() == x.sum()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(100, 40), deadline=None)
 @hypothesis.given(st.data())
 def test_random_shapes(data):
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), max_size=4).map(tuple))
@@ -610,7 +610,7 @@ def test_assignment_reads_before_it_writes(device):
     assert_array_equal(array.numpy(), x[::-1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(100, 40), deadline=None)
 @hypothesis.given(st.data())
 def test_random_assignments(data):
     x = numbered(data.draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=5)), np.int32)

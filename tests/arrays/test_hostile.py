@@ -243,7 +243,7 @@ def expected_elements(shape, strides):
     return None if address + 4 * low >= 0 and address + 4 * high < 2**64 else False
 
 
-@settings(max_examples=times(400, 150), deadline=None)
+@settings(max_examples=times(400, 60), deadline=None)
 @given(st.lists(st.tuples(SIZES, STEPS), max_size=4), st.booleans())
 def test_any_shape_and_strides(dimensions, versioned):
     shape, strides = [length for length, _ in dimensions], [step for _, step in dimensions]
@@ -729,7 +729,7 @@ ARBITRARY_VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(300, 100), deadline=None)
 @given(
     st.fixed_dictionaries(
         {}, optional=dict.fromkeys((*VALID_INTERFACE, "strides", "stream", "mask", "descr"), ARBITRARY_VALUES)

@@ -447,7 +447,7 @@ def permutations(draw):
 
 
 @pytest.mark.parametrize("kernel", [None, "tiles", "segments", "narrow", "small", "boxes"])
-@settings(max_examples=times(100, 50))
+@settings(max_examples=times(100, 20))
 @given(permutations(), st.sampled_from(SIZES))
 def test_random_permutations_of_views(kernel, case, dtype):
     shape, begin, axes = case
