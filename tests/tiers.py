@@ -116,7 +116,7 @@ def levels(item):
             yield f"{name}.options", value.options
         else:
             plain = isinstance(value, (str, bytes, int, float, tuple, type(None)))
-            yield name, repr(value) if plain else item.callspec.indices[name]
+            yield name, repr(value) if plain else id(value)
 
 
 def covering(items, strength=2, most=None):
