@@ -276,7 +276,7 @@ def test_the_identity_changes_no_bit(device, kernel):
 
 
 @each_kernel("matmul", dtypes=FLOATS + COMPLEX)
-@pytest.mark.covering(1)
+@pytest.mark.covering
 def test_a_permutation_moves_rows(device, kernel):
     x, order = operand_without_rounding(kernel, (37, 33)), np.random.default_rng(1).permutation(37)
     moves = np.eye(37, dtype=x.dtype)[order]
@@ -285,7 +285,7 @@ def test_a_permutation_moves_rows(device, kernel):
 
 
 @each_kernel("matmul", dtypes=FLOATS + COMPLEX)
-@pytest.mark.covering(1)
+@pytest.mark.covering
 def test_powers_of_two_scale_exactly(device, kernel):
     a, b = (integers((35, 33), kernel.dtype) / 8).astype(kernel.dtype), magnitudes((33, 31), kernel.dtype, 1)
     c, four = kernel(a, b, device=device), np.asarray(4, kernel.dtype)
@@ -294,7 +294,7 @@ def test_powers_of_two_scale_exactly(device, kernel):
 
 
 @each_kernel("matmul", dtypes=FLOATS + COMPLEX)
-@pytest.mark.covering(1)
+@pytest.mark.covering
 def test_zeros_at_the_end_of_k_change_nothing(device, kernel):
     a, b = magnitudes((33, 31), kernel.dtype), magnitudes((31, 35), kernel.dtype, 1)
     c, kernels = kernel(a, b, device=device), smemkit.plan(kernel, a, b, device=device).kernels
