@@ -86,7 +86,9 @@ def test_tiles_between_wide_strips_are_sums_in_float64(device, k, orders):
     a, b = narrow(rng, (300, k)), narrow(rng, (k, 420))
     a[5] = b[:, 400] = 0
     of_narrow, in_float64 = multiply(a, b, device), multiply(a, b, device, "dmma_large")
-    assert (of_narrow != in_float64).any()
+    for rows in slice(0, 128), slice(128, 256), slice(256, 300):
+        for columns in slice(0, 128), slice(128, 256), slice(256, 384), slice(384, 420):
+            assert (of_narrow[rows, columns] != in_float64[rows, columns]).any()
     a[130, 3], b[4, 290] = 2.0**60, np.inf
     a, b = (np.array(x, order=order) for x, order in zip((a, b), orders, strict=True))
     expected = multiply(a, b, device, "dmma_large")
@@ -150,6 +152,13 @@ def test_rows_and_columns_that_are_not_finite(device, order, numbers):
     b[7, 2], b[3, 4], b[8, 6] = -np.inf, 0, np.nan
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(multiply(a, b, device), a @ b)
+
+
+def test_nothing_but_infinities(device):
+    """A row whose numbers are all as large as its largest."""
+    a, b = np.full((2, 40), np.inf), np.ones((40, 3))
+    a[1], b[:, 1] = -1, -1
+    np.testing.assert_array_equal(multiply(a, b, device), a @ b)
 
 
 def test_subnormal_numbers(device):

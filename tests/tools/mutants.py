@@ -734,13 +734,6 @@ MUTANTS = [
         "tests/ops/test_residues.py",
     ),
     Mutant(
-        "wgmma-residues-reads-past-the-last-column",
-        "kernels/matmul/production/wgmma_residues.cu",
-        "            if (i >= left)\n                break;\n",
-        "",
-        "tests/ops/test_residues.py",
-    ),
-    Mutant(
         "wgmma-residues-multiplies-infinities",
         "kernels/matmul/production/wgmma_residues.cu",
         "wide = exponent == INFINITE || (",
