@@ -819,7 +819,8 @@ def test_an_h200_takes_kernels_with_a_record(dtype, shape):
         ("float32", "high", 8192, "wgmma_single", "mma"),
         ("float16", None, 4096, "wgmma_large", "mma"),
         ("float16", None, 1024, "wgmma_small", "mma"),
-        ("float64", None, 4096, "dmma_large", "mma"),
+        ("float64", None, 4096, "wgmma_residues", "mma"),
+        ("float64", None, 2048, "dmma_large", "mma"),
         ("float64", None, 1024, "dmma_small", "mma"),
         ("float64", None, 640, "dmma_large", "mma"),  # 25 tiles, in quarters
         ("int8", None, 4096, "wgmma_digits", "imma"),
