@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import integers
+from cases import integers, parts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,6 +107,18 @@ def test_strips_of_batches(device):
     np.testing.assert_array_equal(expected[:, 128:], multiply(a[128:], b, device, "dmma_large"))
     np.testing.assert_array_equal(expected[1, :, :128], multiply(a, b[1, :, :128], device, "dmma_large"))
     assert (expected[0, :128] != multiply(a[:128], b[0], device, "dmma_large")).any()
+
+
+@pytest.mark.parametrize(("m", "n"), [(513, 20), (20, 513)])
+def test_the_same_bits_in_parts_and_whole(device, m, n):
+    """Parts of 256 rows or columns would leave a single one, and those of 288 would divide a strip."""
+    rng = np.random.default_rng(m)
+    a, b = narrow(rng, (m, 24)), narrow(rng, (24, n))
+    (a if m > n else b.T)[270, 5] = 2.0**60  # the sides from 256 to 383 are wide
+    whole = multiply(a, b, device)
+    assert (whole != multiply(a, b, device, "dmma_large")).any()
+    with parts_of(1000):
+        np.testing.assert_array_equal(multiply(a, b, device), whole)
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 4), (130, 300, 260), (7, 1000, 9)], ids=str)

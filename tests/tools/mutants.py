@@ -734,6 +734,13 @@ MUTANTS = [
         "tests/ops/test_residues.py",
     ),
     Mutant(
+        "matmul-divides-strips-among-parts",
+        "csrc/ops/matmul/matmul.c",
+        "in_parts ? MANY_ROWS : ROWS); /*",
+        "ROWS); /*",
+        "tests/ops/test_residues.py",
+    ),
+    Mutant(
         "wgmma-residues-multiplies-infinities",
         "kernels/matmul/production/wgmma_residues.cu",
         "wide = exponent == INFINITE || (",
