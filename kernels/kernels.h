@@ -52,8 +52,8 @@ struct matmul_args {
     void *c;
     void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
                       is larger, per element of c and slice; for kernels with PARTS: matmul_parts_bytes() per
-                      operand; with RESIDUES: matmul_residues_bytes(),
-                      and matmul_result_residues_bytes(); with PIECES: matmul_pieces_bytes() */
+                      operand; with RESIDUES: matmul_operand_residues_bytes() per operand, and
+                      matmul_c_residues_bytes(); with PIECES: matmul_pieces_bytes() */
     uint64_t scratch_bytes;
     int64_t batches, m, n, k;
     int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
@@ -114,7 +114,7 @@ static inline int64_t matmul_residue_row(int64_t n)
 /* Bytes of scratch memory for C's residues, and for lists of its tiles, of which one has at least 128 x 128
  * elements.
  */
-static inline uint64_t matmul_result_residues_bytes(int64_t matrices, int64_t m, int64_t n)
+static inline uint64_t matmul_c_residues_bytes(int64_t matrices, int64_t m, int64_t n)
 {
     enum { SIDE = 128, LISTS = 2, WORD = 4, ROUNDING = 1024 };
 
@@ -125,7 +125,7 @@ static inline uint64_t matmul_result_residues_bytes(int64_t matrices, int64_t m,
 
 /* Bytes of scratch memory for the residues of an operand, as matmul_parts_bytes(), and for a copy of its float64.
  */
-static inline uint64_t matmul_residues_bytes(int64_t matrices, int64_t sides, int64_t k)
+static inline uint64_t matmul_operand_residues_bytes(int64_t matrices, int64_t sides, int64_t k)
 {
     return matmul_parts_bytes(matrices, sides, k, sizeof(double) / 2) +
            MATMUL_MODULI * (uint64_t)(matrices * sides) * (uint64_t)matmul_residue_pitch(k);

@@ -72,10 +72,12 @@ def matmul(
         half times the operands' bytes. `smemkit.plan` shows the precision in use.
     kernel : str, optional
         A kernel's name, as `smemkit.kernels("matmul")` lists them; None: the one that suits the problem best.
-        Large products of float64 are multiplied on Hopper by "wgmma_residues", as integers on the tensor cores
-        for bytes, where no row of x1 or column of x2 has a wide range of numbers; other parts of the result are
-        sums in float64. Both have errors of at most (k + 2) 2^-53 ``|x1| @ |x2|``. It needs scratch memory of 24
-        bytes for each element of both operands, and 15 for each of the result; "dmma_large" needs none.
+        On Hopper, large products of float64 arrays on the GPU are multiplied by "wgmma_residues": as integers, on
+        the tensor cores for bytes, where no row of x1 or column of x2 has a wide range of numbers; other parts of
+        the result are sums in float64. Both have errors of at most (k + 2) 2^-53 ``|x1| @ |x2|``, unless numbers
+        are too small for float64. It needs scratch memory of 23 bytes for each element of both operands and 15
+        for each of the result, for as many rows of x1 at once as fit 4 GiB; "dmma_large", which only sums in
+        float64 and multiplies NumPy arrays, needs 8 for each element of the operands.
     tile : int, optional
         Tiles of (tile, tile) elements; selects the kernel "tiled".
     out : Array or numpy.ndarray, shape (..., m, n), optional

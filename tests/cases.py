@@ -130,6 +130,13 @@ def integers(shape, dtype, seed=0):
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
+def integers_for(name, shape, dtype, seed=0):
+    """`integers` that a kernel of matmul multiplies as it is meant to: for `wgmma_residues`, which sums in float64
+    where rows or columns have zeros or a wide range, 12 to 15 with a sign."""
+    x = integers(shape, dtype, seed)
+    return np.where(x < 0, x % 4 - 15, x % 4 + 12).astype(dtype) if name == "wgmma_residues" else x
+
+
 def tf32(x):
     """The 11 leading bits of numbers of float32."""
     return (x.view(np.uint32) & ~np.uint32(0x1FFF)).view(np.float32)

@@ -17,8 +17,9 @@ _SPARSE = (  # halves_suffice in split.cuh
     "than 32; float32 in rows and columns with infinities, NaN or a range of more than 2**100"
 )
 _WIDE = (  # matmul_find_wide_sides in wgmma_residues.cu
-    "where some row or column has infinities, NaN or a wide range: its numbers are on average further below its "
-    "largest, in bits, than half of log2(k), of which one is taken off beyond k = 1585 and each four times that"
+    "where some row or column has infinities, NaN or a wide range: its numbers are on average more than "
+    "(log2(k) - c) / 2 bits below the power of two above its largest, a zero counting as 64 bits; c is 2 up to "
+    "k = 1585, 3 up to 6343, 4 up to 25375, and so on"
 )
 DECIDED_ON_THE_DEVICE = {  # the paths that a kernel has, and the condition
     "wgmma_single": f"float16; a tile of two bfloat16 per number {_SPARSE}",

@@ -7,7 +7,7 @@ from itertools import product as product_of
 import numpy as np
 import pytest
 from calls import TF32_KERNELS
-from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, on, parts_of, poison
+from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, integers_for, on, parts_of, poison
 from numpy.testing import assert_array_equal
 from tiers import times
 
@@ -483,7 +483,7 @@ def checked_cases():
 @pytest.mark.parametrize("case", [*checked_cases()])
 def test_kernels_of_all_tiles_have_no_fault(case):
     name, dtype, m, k, n, order, schedule = case
-    operands = integers((m, k), dtype), integers((k, n), dtype, seed=1)
+    operands = integers_for(name, (m, k), dtype), integers_for(name, (k, n), dtype, seed=1)
     operands = [np.array(x, order=o) for x, o in zip(operands, 2 * order, strict=False)]
     report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
     assert report.ok, report
@@ -676,7 +676,8 @@ def test_float32_rungs_refuse_other_dtypes(device, dtype):
 @pytest.mark.covering(1, most=2)
 def test_copies_of_few_rows_at_once_give_the_same_bits(name):
     """A kernel that copies its operands multiplies only so many rows of a single A at once."""
-    a, b = (smemkit.asarray(integers(shape, usual_dtype(name)), device="cpu") for shape in ((600, 40), (40, 24)))
+    a, b = (integers_for(name, shape, usual_dtype(name)) for shape in ((600, 40), (40, 24)))
+    a, b = (smemkit.asarray(x, device="cpu") for x in (a, b))
     whole = smemkit.matmul(a, b, kernel=name).numpy()
     assert_array_equal(whole, exact(a.numpy(), b.numpy()))
     with parts_of(1000):
@@ -721,7 +722,7 @@ def layout_cases():
 @pytest.mark.covering(1, most=3)
 def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
     for (a_layout, b_layout), (m, k, n) in zip(product_of(LAYOUTS, LAYOUTS), cycle(LAYOUT_SHAPES), strict=False):
-        a, b = integers((2, m, k), dtype), integers((2, k, n), dtype, seed=1)
+        a, b = integers_for(name, (2, m, k), dtype), integers_for(name, (2, k, n), dtype, seed=1)
         x, y = LAYOUTS[a_layout](a), LAYOUTS[b_layout](b)
         assert_array_equal(x, a)
         plan = smemkit.plan(smemkit.matmul, x, y, kernel=name, device=device)

@@ -20,7 +20,7 @@ def multiply(a, b, device="cpu", kernel=KERNEL):
 
 
 def narrow(rng, shape):
-    """Numbers of 53 bits, of like size and any sign: rows and columns of four and more are not wide."""
+    """Numbers of 53 bits, of like size and any sign: rows and columns of eight and more are not wide."""
     return rng.uniform(0.76, 1, shape) * rng.choice([-1.0, 1.0], shape)
 
 
@@ -67,9 +67,31 @@ def test_zeros_make_no_side_narrow(device):
     assert_within_bound(a, b, multiply(a, b, device))
 
 
+@pytest.mark.parametrize("k", [64, 2048])  # elements of 53 bits, and of 52
+@pytest.mark.parametrize("beyond", [False, True])
+def test_how_far_numbers_are_below_the_largest_decides(device, k, beyond):
+    """In bits and on average: (log2(k) - 2 - (53 - bits)) / 2."""
+    rng = np.random.default_rng(k)
+    a, b = narrow(rng, (3, k)), narrow(rng, (k, 4))
+    most = (np.log2(k) - 2 - (k > 1585)) / 2
+    a[:] = 31 / 32  # 1/16 below 1 on a straight line from 1/2 to 1
+    small = int((most - 1 / 16) * k / 16)  # so many numbers may be 16 bits smaller
+    a[:, : small + beyond] *= 2.0**-16
+    in_float64 = multiply(a, b, device, "dmma_large")
+    assert (multiply(a, b, device) == in_float64).all() == beyond
+
+
+def test_subnormal_numbers_among_others_make_a_side_wide(device):
+    rng = np.random.default_rng(0)
+    a, b = narrow(rng, (3, 64)) * 2.0**-1020, narrow(rng, (64, 4))
+    assert (multiply(a, b, device) != multiply(a, b, device, "dmma_large")).any()
+    a[:, ::8] = 5e-324
+    np.testing.assert_array_equal(multiply(a, b, device), multiply(a, b, device, "dmma_large"))
+
+
 def test_errors_are_no_larger_than_those_of_sums_in_float64(device):
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((10, 1000)), rng.standard_normal((1000, 10))
+    a, b = rng.uniform(-1, 1, (10, 1000)), rng.uniform(-1, 1, (1000, 10))
     expected = np.array(exact(a, b), dtype=object)
     errors = [
         np.linalg.norm((np.vectorize(Fraction)(multiply(a, b, device, kernel)) - expected).astype(float))
@@ -135,8 +157,8 @@ def test_no_bit_is_lost(device, k):
     rng = np.random.default_rng(k)
     a = narrow(rng, (20, k))
     a[:, k // 2 :] = -np.nextafter(a[:, : k // 2], 2 * np.sign(a[:, : k // 2]))
-    result = multiply(a, np.ones((k, 3)), device)
-    left = np.array([[float(sum(map(Fraction, row)))] for row in a.tolist()])
+    result = multiply(a, np.full((k, 3), 0.9375), device)
+    left = np.array([[float(sum(map(Fraction, row)) * 15 / 16)] for row in a.tolist()])
     np.testing.assert_array_equal(result, np.tile(left, (1, 3)))
 
 
@@ -189,7 +211,12 @@ def test_sums_of_a_long_k_are_reduced_on_the_way(device):
 
 @pytest.mark.parametrize(
     ("shape", "chosen"),
-    [((4096, 4096, 4096), True), ((3001, 5000, 4003), True), ((700, 700, 700), False), ((8192, 200, 8192), False)],
+    [
+        ((4096, 4096, 4096), True),
+        ((3001, 5000, 4003), True),
+        ((700, 3000, 700), False),
+        ((8192, 2500, 8192), False),
+    ],
     ids=str,
 )
 def test_the_policy_takes_it_for_large_products(shape, chosen):

@@ -4,7 +4,7 @@ special numbers."""
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import integers
+from cases import integers, integers_for
 from tiers import times
 
 import smemkit
@@ -219,11 +219,10 @@ def test_unaligned_operands_of_the_tma_are_copied(device, kernel, dtype, order):
 @pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
 def test_doubles_of_every_pair_of_layouts_are_multiplied(device, orders):
     """The operands' layouts decide which is mma's first one, and what the lanes load."""
-    a, b = integers((140, 75), "float64"), integers((75, 200), "float64", seed=1)
-    expected = a @ b
-    a, b = (np.array(x, order=order) for x, order in zip((a, b), orders, strict=True))
     for kernel in "dmma_large", "dmma_small", "wgmma_residues":
-        np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
+        a, b = integers_for(kernel, (140, 75), "float64"), integers_for(kernel, (75, 200), "float64", seed=1)
+        x, y = (np.array(x, order=order) for x, order in zip((a, b), orders, strict=True))
+        np.testing.assert_array_equal(smemkit.matmul(x, y, kernel=kernel, device=device), a @ b)
 
 
 @pytest.mark.slow
@@ -269,8 +268,8 @@ def test_broadcast_batches_have_room_for_their_parts(device, kernel, convert):
     dtype = np.dtype("float64" if of_doubles else "float32" if of_floats else "float16")
     other = {"swapped": dtype.newbyteorder(), "cast": np.dtype("int8"), "native": dtype}[convert]
     batch = times((3, 5), (2, 3))
-    a = np.broadcast_to(integers((40, 96), np.float32).astype(other), (*batch, 40, 96))
-    b = integers((batch[1], 96, 48), np.float32, seed=1).astype(dtype)
+    a = np.broadcast_to(integers_for(kernel, (40, 96), np.float32).astype(other), (*batch, 40, 96))
+    b = integers_for(kernel, (batch[1], 96, 48), np.float32, seed=1).astype(dtype)
     expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), expected)
     there = smemkit.asarray(a[0, 0], device=device)

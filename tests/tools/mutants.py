@@ -699,6 +699,27 @@ MUTANTS = [
         "tests/ops/test_residues.py",
     ),
     Mutant(
+        "wgmma-residues-forgets-the-bits-of-elements",
+        "kernels/matmul/production/wgmma_residues.cu",
+        "- 2 - (53 - bits)) / 2",
+        "- 2) / 2",
+        "tests/ops/test_residues.py",
+    ),
+    Mutant(
+        "wgmma-residues-allows-twice-the-range",
+        "kernels/matmul/production/wgmma_residues.cu",
+        "- 2 - (53 - bits)) / 2",
+        "- 2 - (53 - bits))",
+        "tests/ops/test_residues.py",
+    ),
+    Mutant(
+        "wgmma-residues-takes-the-logarithms-of-subnormal-numbers",
+        "kernels/matmul/production/wgmma_residues.cu",
+        "> SUBNORMAL ? log_of",
+        "> 0 ? log_of",
+        "tests/ops/test_residues.py",
+    ),
+    Mutant(
         "wgmma-residues-forgets-zeros",
         "kernels/matmul/production/wgmma_residues.cu",
         "zeros * ZERO_BITS * LOG_STEPS",

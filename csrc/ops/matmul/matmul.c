@@ -243,7 +243,7 @@ static void partition_matmul(struct call *call, int batches)
                                          : 0; /* of an element, in two of DEPTH */
     npy_intp matrices = (m * k + k * n) * element + m * n * out_element;
     const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * out_element;
-    /* each part of a kernel with PARTS takes seven launches (measured on an H100 at n = 1024 to 2048) */
+    /* each part of a kernel with PARTS takes seven launches or more (measured on an H100 at n = 1024 to 2048) */
     const npy_intp part =
         call_part_bytes(call, sides > all ? sides : all, in_parts ? 8 * LEAST_PART_BYTES : LEAST_PART_BYTES);
     struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
@@ -401,8 +401,8 @@ static size_t scratch_bytes_of(const struct call *call, npy_intp k, npy_intp k_p
             bytes += (size_t)bytes_of_parts(call->kernel.row, call->dtype[0], matrices, sides, k);
         }
         if (call->kernel.row->traits & RESIDUES)
-            bytes += (size_t)matmul_result_residues_bytes(products, part.shape[part.ndim - 2],
-                                                          part.shape[part.ndim - 1]);
+            bytes +=
+                (size_t)matmul_c_residues_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1]);
     } else if (call->kernel.row->traits & PIECES)
         bytes = matmul_pieces_bytes(products, part.shape[part.ndim - 2], part.shape[part.ndim - 1], k,
                                     call_target(call)->multiprocessors);

@@ -26,8 +26,9 @@ struct matmul_size {
                      are, unless they are broadcast */
 };
 
-/* In how many 16-bit parts a kernel with PARTS keeps an element: float32 as float16, and as bfloat16; integers as
- * digits of one byte; float64 as residues of one byte and as they are, or, as others, as they are only. */
+/* How many times 16 bits a kernel with PARTS keeps of an element: of float32 some float16 and bfloat16; of
+ * integers digits of one byte; of float64 residues of one byte and a copy, or a copy only; of other numbers a
+ * copy. */
 int parts_per_element(const struct kernel_row *, enum dtype operands);
 
 /* Bytes of scratch memory for the parts of an operand. */

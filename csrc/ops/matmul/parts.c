@@ -6,7 +6,8 @@
 #include "matmul.h"
 #include "python/dtypes.h"
 
-/* What parts of the operands may take beside them: a fifth of an H100's memory. (Those of a single a do not count:
+/* What parts of the operands, and the residues of a batch's result, may take beside them: a fifth of an H100's
+ * memory. (Those of a single a do not count:
  * a few of its rows are multiplied at once, see rows_at_once in matmul.c.) */
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 
@@ -22,7 +23,7 @@ int parts_per_element(const struct kernel_row *row, enum dtype operands)
 uint64_t bytes_of_parts(const struct kernel_row *row, enum dtype operands, npy_intp matrices, npy_intp sides,
                         npy_intp k)
 {
-    return row->traits & RESIDUES ? matmul_residues_bytes(matrices, sides, k)
+    return row->traits & RESIDUES ? matmul_operand_residues_bytes(matrices, sides, k)
                                   : matmul_parts_bytes(matrices, sides, k, parts_per_element(row, operands));
 }
 
@@ -33,7 +34,7 @@ bool parts_fit(const struct kernel_row *row, enum dtype operands, struct matmul_
 
     if (size.batches > 1)
         bytes += bytes_of_parts(row, operands, size.batches, size.m, size.k) +
-                 (in_residues ? matmul_result_residues_bytes(size.batches, size.m, size.n) : 0);
+                 (in_residues ? matmul_c_residues_bytes(size.batches, size.m, size.n) : 0);
     return size.batches <= INT32_MAX / (in_residues ? MATMUL_MODULI : 1) && size.m < MATMUL_MAX_SIDE &&
            size.n < MATMUL_MAX_SIDE && size.k < MATMUL_MAX_SIDE && bytes <= MAX_PARTS_BYTES;
 }

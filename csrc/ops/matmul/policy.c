@@ -85,8 +85,9 @@ struct candidate {
 static const double QUARTER_TIME = 0.39;
 
 /* From here on wgmma_split is as accurate as sums in float32 for operands of every kind, those of the widest range
- * being the last: see test_tensor_cores.py. With fewer normal numbers wgmma_residues multiplies in float64. */
-enum { LEAST_K_OF_WGMMA_SPLIT = 512, LEAST_K_OF_RESIDUES = 256 };
+ * being the last: see test_tensor_cores.py. Below the other limit rows of normal numbers may be
+ * wide, and wgmma_residues sums in float64. */
+enum { LEAST_K_OF_WGMMA_SPLIT = 512, LEAST_K_OF_RESIDUES = 2560 };
 
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
  */
@@ -486,7 +487,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
     const struct kernel_row *row = &kernel_rows[candidate->kernel];
 
     if (size.from_host && row->traits & RESIDUES)
-        return false; /* it would store those of b again for each part: 1.3 times as slow at n = 12,288 */
+        return false; /* it would store the residues of b again for each part: 1.3 times as slow at n = 12,288 */
     return is_about(candidate, dtype, size) &&
            (!(row->traits & PARTS) || parts_fit(row, size.of_bytes ? INT8 : dtype, size)) &&
            (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&

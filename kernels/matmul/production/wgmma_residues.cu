@@ -9,20 +9,21 @@
 // emulation of floating-point matrix multiplication using an integer modular technique", 2025.)
 //
 // An element is rounded by at most 2^-(bits + 1) of the power of two above the largest of its row or column (its
-// side), whatever its own size; up to k = 1585 there are 53 bits, one less from there to 6343, and so on. So small
-// numbers beside large ones are lost. How far a side's numbers are below that power of two, in bits and on
+// side), whatever its own size; up to k = 1585 there are 53 bits, 52 up to 6343, 51 up to 25,375, and so on. So
+// small numbers beside large ones are lost. How far a side's numbers are below that power of two, in bits and on
 // average, decides whether that matters. If it is d for a row and e for a column, |A||B| is at least k 2^-(d + e)
 // times the product of the two powers (an arithmetic mean is no smaller than the geometric one), and what rounding
-// adds to the element of C is at most k 2^-bits of it. A side whose numbers are further below than half of log2(k)
-// - (53 - bits) is wide. Between sides that are not, the error is below k 2^-53 |A||B|, the bound of sums in
-// float64. On average it is smaller than that of cuBLAS's sums for normal, uniform and exponential numbers; where
-// all rows and columns are almost wide, as if ones had a 45 among them, it is up to 1.9 times as large (k = 4096),
-// or 2.6 times (k = 8192).
+// adds to the element of C is at most k 2^-bits of it. A side is wide if its d is larger than (log2(k) - 2 - (53 -
+// bits)) / 2. Between sides that are not wide, rounding adds at most k/4 2^-53 |A||B|, a quarter of the bound of
+// sums in float64, and the result itself is rounded twice. The error is smaller than that of cuBLAS for normal and
+// for uniform numbers. Where the large numbers of rows meet the small ones of columns, sums in float64 are better
+// than their bound: there it may be 10 times as large as theirs (k = 4096), or 20 times (k = 8192).
 //
 // A tile of C between strips of 128 sides of which one is wide, or not finite, is multiplied in float64
-// (dmma.cuh). Normal numbers are wide up to k = 250 or so. (NVIDIA's cuBLAS decides for whole products whether its
-// emulation has enough bits: Schwarz et al., "Guaranteed DGEMM accuracy while using tensor cores through
-// extensions of the Ozaki scheme", 2025; the rule here is another.)
+// (dmma.cuh). Zeros and subnormal numbers count as 64 bits below, so that a matrix with more than a few percent of
+// zeros is wide; rows of normal numbers are so below k = 1260, and from 1586 to 2520. (NVIDIA's cuBLAS decides for
+// whole products whether its emulation has enough bits: Schwarz et al., "Guaranteed DGEMM accuracy while using
+// tensor cores through extensions of the Ozaki scheme", 2025; the rule here is another.)
 //
 // Launches: what is known of the sides; the wide ones among them; lists of tiles; the residues, in rows along k,
 // as wgmma wants bytes; the products, by blocks of 384 threads, one per multiprocessor; the result; the tiles in
@@ -185,8 +186,9 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 }
 
 // A block has a strip of a, or of b if there are not so many. `most_depth`: how far the numbers of a side that is
-// not wide are below its largest one's power of two, all together, in LOG_STEPS. Zeros add nothing to |A||B|: a
-// side that counts each as ZERO_BITS below is wide before they make a difference.
+// not wide are below its largest one's power of two, all together, in LOG_STEPS. A product with a zero adds
+// nothing to |A||B|, which the logarithms of the others must make up for: ZERO_BITS of each are enough, because
+// they are more than log2(k).
 static __global__ void __launch_bounds__(STRIP)
     matmul_find_wide_sides(residue_operand a, residue_operand b, int64_t a_strips, int64_t most_depth)
 {
@@ -214,7 +216,7 @@ static __global__ void __launch_bounds__(STRIP)
 // The most_depth of sides whose elements have `bits`.
 static int64_t most_depth(int64_t k, int bits)
 {
-    return (int64_t)std::floor((double)k * LOG_STEPS * (std::log2((double)k) - (53 - bits)) / 2);
+    return (int64_t)std::floor((double)k * LOG_STEPS * (std::log2((double)k) - 2 - (53 - bits)) / 2);
 }
 
 // Which tiles of C are sums in float64: those between strips of which one is wide.
