@@ -229,3 +229,12 @@ def test_the_policy_takes_it_for_large_products(shape, chosen):
 def test_plan_names_both_paths_and_the_condition(device):
     plan = smemkit.plan(smemkit.matmul, np.ones((3, 5)), np.ones((5, 4)), kernel=KERNEL, device=device)
     assert "bytes of an integer per number; a tile in float64 where some row or column" in str(plan)
+
+
+@pytest.mark.gpu
+def test_numpy_arrays_are_multiplied_in_float64():
+    """They come in parts, for each of which the residues of b would be stored again."""
+    a = np.zeros((4096, 4096))
+    x = smemkit.asarray(a, device="cuda:0")
+    assert smemkit.plan(smemkit.matmul, x, x).kernels == (KERNEL,)
+    assert set(smemkit.plan(smemkit.matmul, a, a, device="cuda:0").kernels) == {"dmma_large"}
