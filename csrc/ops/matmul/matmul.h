@@ -21,7 +21,7 @@ struct matmul_choice {
 struct matmul_size {
     npy_intp batches, m, n, k;
     bool of_bytes;  /* both operands have the same dtype of 8 bits, though c has 32 */
-    bool from_host; /* the operands come from the host, and possibly in parts */
+    bool from_host; /* the operands are copied from the host to a GPU, as a rule in parts */
     bool c_order; /* neighbours of both operands are in a row; a kernel without ANY_STRIDES then takes them as they
                      are, unless they are broadcast */
 };

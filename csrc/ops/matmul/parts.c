@@ -6,9 +6,9 @@
 #include "matmul.h"
 #include "python/dtypes.h"
 
-/* What parts of the operands, and the residues of a batch's result, may take beside them: a fifth of an H100's
- * memory. (Those of a single a do not count:
- * a few of its rows are multiplied at once, see rows_at_once in matmul.c.) */
+/* What the parts of the operands, and the residues of a batch's result, may take beside them: a fifth of an H100's
+ * memory. (The parts of a single a do not count: a few of its rows are multiplied at once, see rows_at_once in
+ * matmul.c.) */
 static const uint64_t MAX_PARTS_BYTES = (uint64_t)16 << 30;
 
 int parts_per_element(const struct kernel_row *row, enum dtype operands)

@@ -85,8 +85,8 @@ struct candidate {
 static const double QUARTER_TIME = 0.39;
 
 /* From here on wgmma_split is as accurate as sums in float32 for operands of every kind, those of the widest range
- * being the last: see test_tensor_cores.py. Below the other limit rows of normal numbers may be
- * wide, and wgmma_residues sums in float64. */
+ * being the last: see test_tensor_cores.py. Below the other limit, rows of normal numbers may
+ * have a wide range for wgmma_residues, which then sums in float64. */
 enum { LEAST_K_OF_WGMMA_SPLIT = 512, LEAST_K_OF_RESIDUES = 2560 };
 
 /* Tensor cores round sums towards zero: in so many steps of 16 products they may lose as much as TF32 and float16.
