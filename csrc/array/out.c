@@ -6,6 +6,7 @@
 #include "array.h"
 #include "device/device.h"
 #include "foreign.h"
+#include "host_result.h"
 #include "lookup.h"
 #include "operand.h"
 #include "out.h"
@@ -56,10 +57,8 @@ static PyObject *new_out(const struct module_state *state, struct device *device
     device_stream handle;
     PyObject *owner, *array;
 
-    if (host) {
-        Py_INCREF(descr);
-        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, NULL, NULL, 0, NULL);
-    }
+    if (host)
+        return new_host_result(device, descr, ndim, shape);
     if (!read_stream_and_owner(state, stream, device, &handle, &owner))
         return NULL;
     array = (PyObject *)array_new(state, device, handle, owner, descr, ndim, shape);

@@ -144,6 +144,13 @@ void cuda_wait_at_exit(void);     /* from now on exit() waits for threads that a
 /* The seconds of one copy between pinned host memory and the device. */
 bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *seconds, struct failure *);
 
+/* Pinned host memory for a result of the device, of at least `bytes`; NULL if that would not pay, or there is
+ * none. cuda_release_pinned is called when the memory of any such result is free, and is false if it was not
+ * allocated here, so that the caller has to free it. cuda_pinned_bytes is 0 for such memory. */
+void *cuda_allocate_pinned(struct device *, size_t bytes);
+size_t cuda_pinned_bytes(const void *memory);
+bool cuda_release_pinned(void *memory, size_t bytes);
+
 /* Memory of a CUDA device, and the stream in whose order it is used. */
 struct device_span {
     struct device *device;

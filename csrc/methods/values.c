@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "array/array.h"
+#include "array/host_result.h"
 #include "array/operand.h"
 #include "array/out.h"
 #include "array/stream.h"
@@ -81,11 +82,8 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
 
 static PyObject *copied_contiguous(struct array *array)
 {
-    PyObject *result;
+    PyObject *result = new_host_result(array->device, array->descr, array->ndim, array_shape(array));
 
-    Py_INCREF(array->descr);
-    result =
-        PyArray_NewFromDescr(&PyArray_Type, array->descr, array->ndim, array_shape(array), NULL, NULL, 0, NULL);
     if (result && array->bytes &&
         !copy_to_host(array, array->data, array->bytes, PyArray_DATA((PyArrayObject *)result)))
         Py_CLEAR(result);

@@ -46,6 +46,26 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     return false;
 }
 
+void *cuda_allocate_pinned(struct device *device, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    return NULL;
+}
+
+size_t cuda_pinned_bytes(const void *memory)
+{
+    (void)memory;
+    return 0;
+}
+
+bool cuda_release_pinned(void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+    return false;
+}
+
 bool cuda_copy_between(const struct device_span *to, const struct device_span *from, size_t bytes, bool wait,
                        struct failure *failure)
 {

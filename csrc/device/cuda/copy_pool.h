@@ -34,7 +34,7 @@ struct job {
     size_t bytes, chunk;
     size_t first_chunk; /* bytes of the first chunk, so that the others start at page boundaries */
     cudaEvent_t ready;  /* download: the device memory has been written */
-    cudaEvent_t sent;   /* upload: recorded after its last DMA */
+    cudaEvent_t sent;   /* recorded after the last DMA of an upload, or of a direct download */
     bool fresh;         /* the host memory may not be faulted in yet */
     bool watched;       /* a thread waits for `ready` */
     bool open;          /* chunks may be taken */

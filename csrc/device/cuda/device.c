@@ -253,7 +253,7 @@ static void initialise(void)
 {
     int driver = 0, count = 0;
 
-    (void)pthread_atfork(NULL, NULL, after_fork);
+    (void)pthread_atfork(NULL, gpu_count_fork, after_fork);
     cudaError_t code = cudaGetDeviceCount(&count);
     cuda_wait_at_exit(); /* once more: what is registered after the CUDA libraries is called before they go */
     (void)cudaDriverGetVersion(&driver);

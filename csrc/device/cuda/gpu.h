@@ -165,6 +165,13 @@ bool cuda_trim_memory_pool(struct device *, struct failure *);
 /* Frees deferred memory, except of streams that are still captured. The device is current. */
 void cuda_run_deferred_frees(struct device *);
 
+/* ---- pinned.c ---- */
+
+/* In the parent, after a fork. */
+void gpu_count_fork(void);
+/* Returns pinned memory that no result uses to the system. The device is current. */
+void cuda_unpin_free_memory(void);
+
 /* ---- transfer.c ---- */
 
 bool cuda_upload_begin(struct device *, void *to, const struct segments *from, device_event free, device_stream,

@@ -522,6 +522,7 @@ bool cuda_empty_cache(struct device *device, struct failure *failure)
     if (!gpu_make_current(device, &saved, failure))
         return false;
     cuda_run_deferred_frees(device);
+    cuda_unpin_free_memory();
     bool ok = cuda_trim_memory_pool(device, failure);
     if (ok)
         free_workspaces(&gpus[device->ordinal].workspaces);

@@ -26,7 +26,6 @@ struct transfer {
     struct job job;
     struct pool *pool; /* NULL: a direct copy */
     char *packed; /* contiguous copy of a small strided download, from which it is scattered; NULL for others */
-    device_stream stream;
 };
 
 /* The size of `count` chunks of whole pages, clamped to [least, most]. */
@@ -240,8 +239,15 @@ static bool download_directly(struct device *device, const struct segments *to, 
     transfer->job.bytes = bytes;
     if (to->ndim && !(transfer->packed = malloc(bytes)))
         return fail_host_allocation(failure);
-    return CHECK(cudaMemcpyAsync(transfer->packed ? transfer->packed : to->data, from, bytes,
-                                 cudaMemcpyDeviceToHost, stream));
+    if (!CHECK(cudaEventCreateWithFlags(&transfer->job.sent, cudaEventDisableTiming)) ||
+        !CHECK(cudaMemcpyAsync(transfer->packed ? transfer->packed : to->data, from, bytes, cudaMemcpyDeviceToHost,
+                               stream)))
+        return false;
+    const bool ok = CHECK(cudaEventRecord(transfer->job.sent, stream));
+
+    if (!ok) /* DMA may still be writing `packed` */
+        (void)cudaStreamSynchronize(stream);
+    return ok;
 }
 
 bool cuda_download_begin(struct device *device, const struct segments *to, const void *from, device_stream stream,
@@ -260,7 +266,6 @@ bool cuda_download_begin(struct device *device, const struct segments *to, const
         free(transfer);
         return false;
     }
-    transfer->stream = stream;
     if (segments_bytes(to) > DIRECT_BYTES && !(to->ndim == 0 && is_pinned(to->data)) && !gpu_is_capturing(stream))
         pool = find_pool(device, DOWN);
     ok = pool ? download_by_pool(device, pool, to, from, stream, transfer, failure)
@@ -281,7 +286,7 @@ void cuda_prefault(struct device *device, void *memory, size_t bytes, struct tra
     struct pool *pool;
 
     *started = NULL;
-    if (bytes < 2 * HUGE_PAGE_BYTES || !gpu_make_current(device, &saved, failure))
+    if (bytes < 2 * HUGE_PAGE_BYTES || cuda_pinned_bytes(memory) || !gpu_make_current(device, &saved, failure))
         return;
     if ((pool = find_pool(device, DOWN)) && (*started = calloc(1, sizeof **started))) {
         init_job(&(*started)->job, DOWN, &segments, NULL);
@@ -304,7 +309,7 @@ bool cuda_download_end(struct device *device, struct transfer *transfer, struct 
         entered = gpu_make_current(device, &saved, failure);
     } else {
         entered = gpu_make_current(device, &saved, failure);
-        ok = entered && CHECK(cudaStreamSynchronize(transfer->stream));
+        ok = entered && CHECK(cudaEventSynchronize(transfer->job.sent));
         if (ok && transfer->packed)
             segments_copy(&transfer->job.segments, 0, transfer->job.bytes, transfer->packed, false);
     }
