@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from together import together
+from together import Variants, compile_errors, together
 
 import smemkit
 
@@ -94,7 +94,7 @@ __global__ void CLUSTER k(const int *x, int *y, int *sum)
 """
 SYNCS = {
     "group": "cluster.sync();",
-    "tokens": "auto token = cluster.barrier_arrive(); cluster.barrier_wait(std::move(token));",
+    "tokens": "{ auto token = cluster.barrier_arrive(); cluster.barrier_wait(std::move(token)); }",
     "inline": 'asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;");',
     "split": 'asm volatile("barrier.cluster.arrive;"); __syncthreads(); asm volatile("barrier.cluster.wait;");',
     "cuda::ptx": "cuda::ptx::barrier_cluster_arrive(); cuda::ptx::barrier_cluster_wait();",
@@ -102,22 +102,25 @@ SYNCS = {
 }
 
 
+def ring(sync, cluster=""):
+    return RING.replace("CLUSTER", cluster).replace("SYNC", sync)
+
+
+RINGS = Variants("k")
+for barrier in (*SYNCS.values(), "__syncthreads();"):
+    RINGS.add(ring(barrier))
+RING_OF_TWO = RINGS.add(ring(SYNCS["group"], "__cluster_dims__(2, 1, 1)"))
+
+
 @pytest.mark.parametrize("sync", SYNCS)
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
 @pytest.mark.covering(most=7)
 def test_shared_memory_of_others(sync, size):
-    text = RING.replace("CLUSTER", "").replace("SYNC", SYNCS[sync]).replace("auto token", "{ auto token")
-    text = text.replace("(std::move(token));", "(std::move(token)); }")
-    if size == 1:  # a cluster of one has no barrier of its own here
-        text = (
-            text.replace(SYNCS[sync], "__syncthreads();")
-            if sync != "tokens"
-            else RING.replace("SYNC", "__syncthreads();").replace("CLUSTER", "")
-        )
+    text = ring(SYNCS[sync] if size > 1 else "__syncthreads();")  # a cluster of one has no barrier of its own here
     blocks = 2 * size
     x = np.random.default_rng(size).integers(0, 1000, (blocks, 64)).astype(np.int32)
     y, total = np.zeros((blocks, 64, 2), np.int32), np.zeros((blocks, 64), np.int32)
-    kernel(text)[blocks, 64, 256, None, size](x, y, total)
+    RINGS[text][blocks, 64, 256, None, size](x, y, total)
     rolled = np.roll(x.reshape(2, size, 64), -1, axis=1).reshape(blocks, 64)
     assert_array_equal(y[..., 0], rolled[:, ::-1])
     assert_array_equal(y[..., 1], 10 * rolled)
@@ -125,16 +128,15 @@ def test_shared_memory_of_others(sync, size):
 
 
 def test_cluster_dims_of_the_kernel():
-    text = RING.replace("CLUSTER", "__cluster_dims__(2, 1, 1)").replace("SYNC", SYNCS["group"])
     x, y, total = np.ones((4, 64), np.int32), np.zeros((4, 64, 2), np.int32), np.zeros((4, 64), np.int32)
-    kernel(text)[4, 64, 256](x, y, total)
+    RINGS[RING_OF_TWO][4, 64, 256](x, y, total)
     assert (total[::2] == 4).all()
     for grid, cluster, message in (
         (4, 4, r"cluster: expected \(2, 1, 1\), the kernel's __cluster_dims__, got \(4, 1, 1\)"),
         (3, None, r"cluster: expected a divisor of the grid \(3, 1, 1\)"),
     ):
         with pytest.raises(ValueError, match=message):
-            kernel(text)[grid, 64, 256, None, cluster](x, y, total)
+            RINGS[RING_OF_TWO][grid, 64, 256, None, cluster](x, y, total)
 
 
 WIDTH = """
@@ -142,23 +144,26 @@ WIDTH = """
 constexpr int TWO = 2;
 namespace inner {
 constexpr int FOUR = 4;
-BEFORE __global__ void __cluster_dims__(DIMS) k(int *x)
+__global__ void __cluster_dims__(DIMS) k(int *x)
 {
     unsigned count;
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
     x[blockIdx.x] = count;
 }
-}
 """
+SIZE_OF_DIMS = {"2": 2, "TWO": 2, "FOUR, 1": 4, "(FOUR + TWO) / 3": 2, "PAIR(TWO), 1, 1": 2}
 
 
-@pytest.mark.parametrize(
-    ("dims", "size"), [("2", 2), ("TWO", 2), ("FOUR, 1", 4), ("(FOUR + TWO) / 3", 2), ("PAIR(TWO), 1, 1", 2)]
-)
+@cache
+def widths():
+    return kernel(together("k", [WIDTH.replace("DIMS", dims) for dims in SIZE_OF_DIMS]) + "}")
+
+
+@pytest.mark.parametrize(("dims", "size"), SIZE_OF_DIMS.items())
 @pytest.mark.covering(most=3)
 def test_cluster_dims_may_be_names(dims, size):
     x = np.zeros(8, np.int32)
-    named = kernel(WIDTH.replace("DIMS", dims).replace("BEFORE", ""))
+    named = widths()[f"inner::k{list(SIZE_OF_DIMS).index(dims)}"]
     named[8, 1](x)
     assert (x == size).all()
     report = smemkit.check(named[8, 1], x)
@@ -168,7 +173,7 @@ def test_cluster_dims_may_be_names(dims, size):
 
 def test_cluster_dims_of_a_template():
     x = np.zeros(8, np.int32)
-    text = WIDTH.replace("BEFORE", "template <int N>")
+    text = WIDTH.replace("__global__", "template <int N> __global__") + "}"
     kernel(text.replace("DIMS", "TWO, 1, 1"))["inner::k<3>"][8, 1](x)
     assert (x == 2).all()
     with pytest.raises(ValueError, match=r"no parameters of its template in __cluster_dims__, got N"):
@@ -249,12 +254,24 @@ MULTICAST = """
 """
 
 
-@pytest.mark.parametrize(("body", "count"), [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)])
+def exchange(body, size, waits=True):
+    text = REMOTE.replace("BODY", body).replace("COUNT", "2" if body == ARRIVE else "1")
+    text = text.replace("MASK", str(2**size - 1))
+    return text if waits else text.replace("while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}", "")
+
+
+EXCHANGES = [ARRIVE, COPY, MULTICAST]
+REMOTES = Variants("k", options=[f"-I{COMMON}"])
+for body in EXCHANGES:
+    for text in exchange(body, 2), exchange(body, 4), exchange(body, 2, waits=False):
+        REMOTES.add(text)
+
+
+@pytest.mark.parametrize("body", EXCHANGES, ids=["arrive", "copy", "multicast"])
 @pytest.mark.parametrize("size", [2, 4])
-def test_mbarriers_and_copies_between_blocks(body, count, size):
+def test_mbarriers_and_copies_between_blocks(body, size):
     x, y = np.random.default_rng(1).random((8, 64), np.float32), np.zeros((8, 64), np.float32)
-    text = REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", str(2**size - 1))
-    kernel(text)[8, 64, 0, None, size](x, y)
+    REMOTES[exchange(body, size)][8, 64, 0, None, size](x, y)
     before = np.roll(x.reshape(-1, size, 64), 1, axis=1).reshape(8, 64)
     assert_array_equal(y, {ARRIVE: x, COPY: before, MULTICAST: np.tile(x[0], (8, 1))}[body])
 
@@ -273,9 +290,14 @@ __global__ void k(int *x)
 """
 
 
-@cache
-def compiled(*bodies):
-    return kernel(together("k", [FAULTS % body for body in bodies]))
+VARIANTS = Variants("k", options=[f"-I{COMMON}"])
+
+
+def add(*bodies):
+    """Has kernels with these bodies compiled with the others of this file. Returns the bodies."""
+    for body in bodies:
+        VARIANTS.add(FAULTS % body)
+    return bodies if len(bodies) > 1 else bodies[0]
 
 
 FAULTY = [
@@ -293,15 +315,17 @@ FAULTY = [
 ]  # fmt: skip
 
 
+add(*(body for body, _ in FAULTY))
+ONE_MORE = add("cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();")
+
+
 @pytest.mark.parametrize(("body", "message"), FAULTY)
 def test_faults(body, message):
-    right = "cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();"
-    bodies = [*(other for other, _ in FAULTY), right]
-    launch = compiled(*bodies)[f"k{bodies.index(body)}"][4, 32, 0, None, 2]
+    launch = VARIANTS[FAULTS % body][4, 32, 0, None, 2]
     with pytest.raises(smemkit.Error, match=message):
         launch(np.zeros(64, np.int32))
     x = np.zeros(32, np.int32)  # the next launch works
-    compiled(*bodies)[f"k{len(FAULTY)}"][2, 32, 0, None, 2](x)
+    VARIANTS[FAULTS % ONE_MORE][2, 32, 0, None, 2](x)
     assert (x == 1).all()
     with pytest.raises(smemkit.Error, match=message):
         launch(np.zeros(64, np.int32))
@@ -309,26 +333,33 @@ def test_faults(body, message):
     assert (x == 2).all()
 
 
+SOME_EXIT = add(
+    "if (rank == 1 && t < 16) return; cluster.sync(); x[32 * rank + t] = cluster.map_shared_rank(s, 1)[31]; "
+    "cluster.sync();"
+)
+
+
 def test_threads_that_have_exited_are_not_awaited():
     x = np.zeros(64, np.int32)
-    body = (
-        "if (rank == 1 && t < 16) return; cluster.sync(); x[32 * rank + t] = cluster.map_shared_rank(s, 1)[31]; "
-    )
-    body += "cluster.sync();"
-    kernel(FAULTS % body)[2, 32, 0, None, 2](x)
+    VARIANTS[FAULTS % SOME_EXIT][2, 32, 0, None, 2](x)
     assert_array_equal(x, np.repeat([1, 1, 0, 1], [16, 16, 16, 16]))
+
+
+ONE_BARRIER = add("cluster.sync();")
 
 
 def test_a_barrier_without_a_cluster():
     with pytest.raises(smemkit.Error, match="in a launch without clusters"):
-        kernel(FAULTS % "cluster.sync();")[2, 32](np.zeros(64, np.int32))
+        VARIANTS[FAULTS % ONE_BARRIER][2, 32](np.zeros(64, np.int32))
+
+
+OF_ONE_BLOCK = VARIANTS.add(FAULTS % "cluster.sync(); x[threadIdx.x] = threadIdx.x; cluster.sync();")
+DECLARED_OF_ONE = VARIANTS.add(OF_ONE_BLOCK.replace("__global__ void", "__global__ void __cluster_dims__(1)"))
 
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_cluster_of_one_block(declared):
-    text = FAULTS % "cluster.sync(); x[threadIdx.x] = threadIdx.x; cluster.sync();"
-    text = text.replace("__global__ void", "__global__ void __cluster_dims__(1)") if declared else text
-    launch = kernel(text)[1, 32] if declared else kernel(text)[1, 32, 0, None, 1]
+    launch = VARIANTS[DECLARED_OF_ONE][1, 32] if declared else VARIANTS[OF_ONE_BLOCK][1, 32, 0, None, 1]
     x = np.zeros(64, np.int32)
     launch(x)
     assert_array_equal(x[:32], np.arange(32))
@@ -360,18 +391,20 @@ __global__ void __cluster_dims__(2) early(const float *x, float *y)
     assert [(fault.kind, fault.hazard) for fault in report.faults] == [("race", "RAW")], report
 
 
-def check(body, compiled_with=None, **options):
-    """The report on a kernel with this body, which is compiled with these bodies."""
-    compiled_with = compiled_with or [body]
-    launch = compiled(*compiled_with)[f"k{compiled_with.index(body)}"][4, 32, 0, None, 2]
-    return smemkit.check(launch, np.zeros(64, np.int32), **options)
+def check(body, **options):
+    """The report on a kernel with this body."""
+    return smemkit.check(VARIANTS[FAULTS % body][4, 32, 0, None, 2], np.zeros(64, np.int32), **options)
+
+
+RIGHT = add(
+    "cluster.sync(); const int other = cluster.map_shared_rank(s, rank ^ 1)[31 - t]; cluster.sync();"
+    "if (blockIdx.x == 0) x[t] = other;"
+)
 
 
 @pytest.mark.parametrize("options", [{}, {"schedule": "random", "seed": 1}, {"schedule": "lockstep"}])
 def test_a_right_exchange_has_no_fault(options):
-    body = "cluster.sync(); x[t] = cluster.map_shared_rank(s, rank ^ 1)[31 - t]; cluster.sync();"
-    body = body.replace("x[t] =", "const int other =") + "if (blockIdx.x == 0) x[t] = other;"
-    report = check(body, **options)
+    report = check(RIGHT, **options)
     assert not report.faults, report
 
 
@@ -392,9 +425,12 @@ FOUND = [
 ]  # fmt: skip
 
 
+add(*(body for body, *_ in FOUND))
+
+
 @pytest.mark.parametrize(("body", "kind", "message"), FOUND)
 def test_what_the_checker_finds(body, kind, message):
-    report = check(body, [other for other, *_ in FOUND])
+    report = check(body)
     assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
     assert any(message in fault.message for fault in report.faults) or not kind, report
     # a relaxed arrival orders no accesses, but the wait shows that all blocks have begun
@@ -403,28 +439,14 @@ def test_what_the_checker_finds(body, kind, message):
         assert "Put cluster.sync()" in report.faults[0].fix
 
 
-EXCHANGES = [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)]
-
-
-@cache
-def exchanges():
-    """The kernels of the exchanges, and then those without a wait."""
-    texts = [
-        REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", "3") for body, count in EXCHANGES
-    ]
-    wait = "while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}"
-    return kernel(together("k", texts + [text.replace(wait, "") for text in texts]))
-
-
-@pytest.mark.parametrize("number", range(3), ids=["arrive", "copy", "multicast"])
+@pytest.mark.parametrize("body", EXCHANGES, ids=["arrive", "copy", "multicast"])
 @pytest.mark.parametrize("completion", ["early", "late"])
-def test_checks_of_mbarriers_and_copies(number, completion):
+def test_checks_of_mbarriers_and_copies(body, completion):
     x, y = np.random.default_rng(1).random((8, 64), np.float32), np.zeros((8, 64), np.float32)
-    right, wrong = (exchanges()[f"k{i}"][8, 64, 0, None, 2] for i in (number, 3 + number))
+    right, wrong = (REMOTES[exchange(body, 2, waits)][8, 64, 0, None, 2] for waits in (True, False))
     report = smemkit.check(right, x, y, completion=completion)
     assert not report.faults, report
     report = smemkit.check(wrong, x, y, completion=completion)
-    body, _ = EXCHANGES[number]
     assert body == ARRIVE or "race" in {fault.kind for fault in report.faults}, report
 
 
@@ -462,23 +484,35 @@ __global__ void k(const unsigned *x, unsigned *y)
 """
 
 
-@pytest.mark.parametrize(
-    ("what", "combined"), [("add.u32", np.add), ("max.u32", np.maximum), ("xor.b32", np.bitwise_xor)]
-)
+REDUCTIONS = {"add.u32": np.add, "max.u32": np.maximum, "xor.b32": np.bitwise_xor}
+LACKING_REDUCTIONS = ["add.s64", "add.f32", "min.u64", "and.b64", "add.noftz.f16"]
+
+
+@cache
+def reductions():
+    return kernel(together("k", [REDUCED.replace("OP", what) for what in REDUCTIONS]))
+
+
+@cache
+def errors():
+    """The compiler's messages about the reductions that PTX lacks."""
+    return compile_errors("k", [REDUCED.replace("OP", what) for what in LACKING_REDUCTIONS], [f"-I{COMMON}"])
+
+
+@pytest.mark.parametrize(("what", "combined"), REDUCTIONS.items())
 def test_reductions_into_a_block_of_the_cluster(what, combined):
     x, y = np.random.default_rng(4).integers(0, 200, (8, 64)).astype(np.uint32), np.zeros((2, 64), np.uint32)
-    launch = kernel(REDUCED.replace("OP", what))[8, 64, 0, None, 4]
+    launch = reductions()[f"k{list(REDUCTIONS).index(what)}"][8, 64, 0, None, 4]
     launch(x, y)
     assert_array_equal(y, combined.reduce(x.reshape(2, 4, 64), axis=1, initial=100))
     report = smemkit.check(launch, x, y)
     assert not report.faults, report
 
 
-@pytest.mark.parametrize("what", ["add.s64", "add.f32", "min.u64", "and.b64", "add.noftz.f16"])
+@pytest.mark.parametrize("what", LACKING_REDUCTIONS)
 @pytest.mark.usefixtures("compiled_at_once")
 def test_reductions_that_ptx_lacks_in_shared_memory(what):
-    with pytest.raises(smemkit.CompileError, match=rf"bytes\.{what}"):
-        kernel(REDUCED.replace("OP", what))
+    assert f"bytes.{what}" in errors()[LACKING_REDUCTIONS.index(what)].splitlines()[0]
 
 
 SIZES = """
