@@ -22,38 +22,54 @@ def together(name, texts):
     return head + "\n".join(kernels)
 
 
-class Variants:
-    """Variants of a kernel, which are compiled together. A module adds all texts that its tests use while it is
-    imported; `variants[text]` is the kernel of one, and is compiled with the others when it is first asked for."""
+class Kernels:
+    """The kernels of a module's tests, which are compiled together: `kernels["name"]` is one of them. The module
+    adds their sources while it is imported; they are compiled when the first kernel is asked for."""
 
-    def __init__(self, name, options=()):
-        self.name, self.options, self.texts = name, options, []
+    def __init__(self, options=()):
+        self.options, self.texts = options, []
 
     def add(self, text):
-        """Adds a text, and returns it."""
+        """Adds a source, and returns it."""
         if text not in self.texts:
             self.texts.append(text)
         return text
 
     @cached_property
     def source(self):
-        return together(self.name, self.texts)
+        return "\n".join(self.texts)
 
     @cached_property
-    def _kernels(self):
+    def all(self):
         with smemkit.Device("cpu"):
             return smemkit.Kernel(self.source, options=self.options)
 
-    def kernel_name(self, text):
-        return f"{self.name}{self.texts.index(text)}"
+    def __getitem__(self, name):
+        return self.all[name]
+
+    def line(self, mark, name=""):
+        """The line of the source where a mark first occurs, after the name of a kernel."""
+        start = self.source.index(f"{name}(") if name else 0
+        return self.source[: self.source.index(mark, start)].count("\n") + 1
+
+
+class Variants(Kernels):
+    """Variants of one kernel: `variants[text]` is that of an added text."""
+
+    def __init__(self, name, options=()):
+        super().__init__(options)
+        self.name = name
+
+    @cached_property
+    def source(self):
+        return together(self.name, self.texts)
 
     def __getitem__(self, text):
-        return self._kernels[self.kernel_name(text)]
+        return self.all[f"{self.name}{self.texts.index(text)}"]
 
-    def line(self, text, mark):
+    def line(self, mark, text):
         """The line of the source where a mark first occurs in a text."""
-        start = self.source.index(f"{self.kernel_name(text)}(")
-        return self.source[: self.source.index(mark, start)].count("\n") + 1
+        return super().line(mark, f"{self.name}{self.texts.index(text)}")
 
 
 def compile_errors(name, texts, options=()):

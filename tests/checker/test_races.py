@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from together import Kernels, Variants
 
 import smemkit
 
@@ -45,6 +46,10 @@ RIGHT = {
     "a word per warp": "__shared__ int a[4]; if (t % 32 == 0) a[w] = 0; __syncwarp(); atomicAdd(&a[w], 1);"
     "__syncwarp(); y[t] = a[w];",
 }
+ON_ONE_WORD = Variants("k")
+for body in (*(body for body, _ in RACES.values()), *RIGHT.values()):
+    ON_ONE_WORD.add(SHARED.format(body))
+KERNELS = Kernels()
 
 
 @pytest.fixture
@@ -54,8 +59,8 @@ def workers():
     smemkit.set_num_threads(before)
 
 
-def hazards(source, grid, block, schedule):
-    report = smemkit.check(smemkit.Kernel(source)[grid, block], np.zeros(8192, np.int32), schedule=schedule)
+def hazards(kernel, grid, block, schedule):
+    report = smemkit.check(kernel[grid, block], np.zeros(8192, np.int32), schedule=schedule)
     assert all(fault.kind == "race" for fault in report.faults), report
     return {fault.hazard for fault in report.faults}
 
@@ -65,41 +70,50 @@ def hazards(source, grid, block, schedule):
 def test_a_race_is_found_under_each_schedule(name):
     body, expected = RACES[name]
     for schedule in SCHEDULES:
-        found = hazards(SHARED.format(body), 1, 128, schedule)
+        found = hazards(ON_ONE_WORD[SHARED.format(body)], 1, 128, schedule)
         assert found & expected, schedule
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_ordered_accesses_are_not_a_race(name):
     for schedule in SCHEDULES:
-        assert not hazards(SHARED.format(RIGHT[name]), 1, 128, schedule), schedule
+        assert not hazards(ON_ONE_WORD[SHARED.format(RIGHT[name])], 1, 128, schedule), schedule
+
+
+KERNELS.add("""
+__global__ void store_and_atomics(int *y)
+{
+    if (blockIdx.x + threadIdx.x == 0)
+        *y = 0;
+    atomicAdd(y, 1);
+}
+""")
 
 
 @pytest.mark.parametrize(("grid", "block"), [(1, 64), (4, 32)])
 def test_an_atomic_after_a_store_in_global_memory(grid, block):
-    source = "__global__ void k(int *y) { if (blockIdx.x + threadIdx.x == 0) *y = 0; atomicAdd(y, 1); }"
     for schedule in SCHEDULES:
-        assert hazards(source, grid, block, schedule) == {"WAW"}
+        assert hazards(KERNELS["store_and_atomics"], grid, block, schedule) == {"WAW"}
 
 
-def test_many_warps_access_one_word():
-    """More accesses to a word of global memory than the shadow memory keeps: those that it keeps show the race."""
-    source = """
-__global__ void k(int *y)
+KERNELS.add("""
+__global__ void many_warps(int *y)
 {
     int x = y[0];
     atomicAdd(&y[20], 1);
     if (blockIdx.x == 99 && threadIdx.x == x)
         y[0] = 1;
 }
-"""
-    assert "WAR" in hazards(source, 100, 64, "serial")
+""")
 
 
-def test_hazards_of_blocks_that_wait_for_each_other_stay():
-    """A block that spins takes any number of steps, so they do not order the accesses of two blocks."""
-    source = """
-__global__ void k(int *y)
+def test_many_warps_access_one_word():
+    """More accesses to a word of global memory than the shadow memory keeps: those that it keeps show the race."""
+    assert "WAR" in hazards(KERNELS["many_warps"], 100, 64, "serial")
+
+
+KERNELS.add("""
+__global__ void lock(int *y)
 {
     if (threadIdx.x != 0)
         return;
@@ -108,30 +122,33 @@ __global__ void k(int *y)
     y[0] += 1;
     atomicExch(&y[1], 0);
 }
-"""
-    assert [hazards(source, 4, 32, "serial") for _ in range(40)] == [{"WAR"}] * 40
+""")
 
 
-def test_async_copy_without_wait_is_reported_at_thread_exit():
-    source = """
+def test_hazards_of_blocks_that_wait_for_each_other_stay():
+    """A block that spins takes any number of steps, so they do not order the accesses of two blocks."""
+    assert [hazards(KERNELS["lock"], 4, 32, "serial") for _ in range(40)] == [{"WAR"}] * 40
+
+
+KERNELS.add("""
 #include <cuda_pipeline.h>
-__global__ void k(int *y)
+__global__ void copy_without_wait(int *y)
 {
     __shared__ int s[32];
     __pipeline_memcpy_async(&s[threadIdx.x], &y[threadIdx.x], sizeof(int));
     __pipeline_commit();
     y[64 + threadIdx.x] = s[threadIdx.x];
 }
-"""
-    assert hazards(source, 1, 32, "serial") == {"RAW"}
+""")
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_cumulativity_through_block_fences(threads, workers):
-    """Thread 32 passes a number to thread 0, whose fence is block-wide; thread 1 passes it on to another block."""
-    source = """
+def test_async_copy_without_wait_is_reported_at_thread_exit():
+    assert hazards(KERNELS["copy_without_wait"], 1, 32, "serial") == {"RAW"}
+
+
+KERNELS.add("""
 __device__ int numbers[2], first, second;
-__global__ void k(int *y)
+__global__ void passes_on(int *y)
 {
     const int t = threadIdx.x, b = blockIdx.x;
     if (b < 2) {
@@ -158,16 +175,20 @@ __global__ void k(int *y)
         y[0] = numbers[0] + numbers[1];
     }
 }
-"""
+""")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_cumulativity_through_block_fences(threads, workers):
+    """Thread 32 passes a number to thread 0, whose fence is block-wide; thread 1 passes it on to another block."""
     workers(threads)
     for schedule in SCHEDULES:
-        assert not hazards(source, 3, 64, schedule)
+        assert not hazards(KERNELS["passes_on"], 3, 64, schedule)
 
 
-def test_partial_read_of_async_copy():
-    source = """
+KERNELS.add("""
 #include <cuda_pipeline.h>
-__global__ void k(int *y)
+__global__ void reads_half_of_a_copy(int *y)
 {
     __shared__ int s[32];
     __pipeline_memcpy_async(&s[threadIdx.x], &y[threadIdx.x], sizeof(int));
@@ -175,16 +196,31 @@ __global__ void k(int *y)
     y[64 + threadIdx.x] = ((short *)s)[2 * threadIdx.x];
     __pipeline_wait_prior(0);
 }
-"""
-    assert hazards(source, 1, 1, "serial") == {"RAW"}
+""")
+
+
+def test_partial_read_of_async_copy():
+    assert hazards(KERNELS["reads_half_of_a_copy"], 1, 1, "serial") == {"RAW"}
+
+
+KERNELS.add("""
+template <int BLOCK> __device__ void load_and_store(int *y)
+{
+    y[1 + threadIdx.x + blockDim.x * blockIdx.x] = y[0];
+    __syncthreads();
+    if (blockIdx.x == BLOCK)
+        y[0] = 1;
+}
+__global__ void block_0_stores(int *y) { load_and_store<0>(y); }
+__global__ void block_5_stores(int *y) { load_and_store<5>(y); }
+__global__ void block_15_stores(int *y) { load_and_store<15>(y); }
+""")
 
 
 def test_many_blocks_load_a_word_that_one_stores():
     """Shadow memory keeps few loads of a word of global memory, but from more blocks than the storing one."""
-    body = "y[1 + t] = y[0]; __syncthreads(); if (blockIdx.x == {}) y[0] = 1;"
-    source = "__global__ void k(int *y) {{ const int t = threadIdx.x + blockDim.x * blockIdx.x; {} }}"
     for block in (0, 5, 15):
-        assert hazards(source.format(body.format(block)), 16, 8 * 32, "serial") & {"WAR", "RAW"}
+        assert hazards(KERNELS[f"block_{block}_stores"], 16, 8 * 32, "serial") & {"WAR", "RAW"}
 
 
 def test_a_copy_onto_what_others_still_read():
@@ -222,18 +258,29 @@ NC = 'asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(&x[i]))'
 NC_PAIR = 'asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(v), "=f"(w) : "l"(&x[i & ~1]))'
 
 
+NC_LOADS = ["v = __ldg(&x[i])", NC, NC_PAIR]
+COHERENT_LOADS = ["v = __ldcg(&x[i])", "v = x[i]", NC.replace(".nc", "")]
+ORDERS = ["x[i] = 1; __syncthreads(); LOAD;", "LOAD; __syncthreads(); x[63 - i] = 1;"]
+OF_ITS_OWN = "v = __ldg(&x[i]); x[i] = v + 1;"
+OF_A_NEIGHBOUR = "v = __ldg(&x[i]); w = __ldg(&x[i ^ 1]); x[i] = v + 1;"
+LOADING = "__global__ void k(float *x, float *y) { int i = threadIdx.x; float v = 0, w = 0; %s y[i] = v + w; }"
+LOADS = Variants("k")
+for body in (
+    *(order.replace("LOAD", load) for order in ORDERS for load in NC_LOADS),
+    *(ORDERS[0].replace("LOAD", load) for load in COHERENT_LOADS),
+    *(OF_ITS_OWN, OF_A_NEIGHBOUR),
+):
+    LOADS.add(LOADING.replace("%s", body))
+
+
 def incoherent(body, **options):
-    text = (
-        "__global__ void k(float *x, float *y) { int i = threadIdx.x; float v = 0, w = 0; "
-        + body
-        + " y[i] = v + w; }"
-    )
     x = np.ones(64, np.float32)
-    return smemkit.check(smemkit.Kernel(text)[1, 64], x, np.zeros(64, np.float32), **options)
+    kernel = LOADS[LOADING.replace("%s", body)]
+    return smemkit.check(kernel[1, 64], x, np.zeros(64, np.float32), **options)
 
 
-@pytest.mark.parametrize("load", ["v = __ldg(&x[i])", NC, NC_PAIR])
-@pytest.mark.parametrize("order", ["x[i] = 1; __syncthreads(); LOAD;", "LOAD; __syncthreads(); x[63 - i] = 1;"])
+@pytest.mark.parametrize("load", NC_LOADS)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("schedule", ["serial", "random"])
 @pytest.mark.covering(4)
 def test_a_non_coherent_load_of_what_the_kernel_writes_is_a_fault_however_it_is_ordered(load, order, schedule):
@@ -247,23 +294,25 @@ def test_a_non_coherent_load_of_what_the_kernel_writes_is_a_fault_however_it_is_
 
 
 def test_a_non_coherent_load_before_the_thread_s_own_store_is_a_warning():
-    report = incoherent("v = __ldg(&x[i]); x[i] = v + 1;")
+    report = incoherent(OF_ITS_OWN)
     (fault,) = report.faults
     assert (fault.kind, fault.hazard, fault.severity) == ("race", "WAR", "warning")
     assert report.ok
-    assert not incoherent("v = __ldg(&x[i]); w = __ldg(&x[i ^ 1]); x[i] = v + 1;").ok  # of a neighbour, too
+    assert not incoherent(OF_A_NEIGHBOUR).ok
 
 
-@pytest.mark.parametrize("load", ["v = __ldcg(&x[i])", "v = x[i]", NC.replace(".nc", "")])
+@pytest.mark.parametrize("load", COHERENT_LOADS)
 def test_coherent_loads_are_none(load):
-    assert incoherent(f"x[i] = 1; __syncthreads(); {load};").ok
+    assert incoherent(ORDERS[0].replace("LOAD", load)).ok
+
+
+KERNELS.add("""
+__global__ void store(float *x) { x[threadIdx.x] = 1; }
+__global__ void load(const float *x, float *y) { y[threadIdx.x] = __ldg(&x[threadIdx.x]); }
+""")
 
 
 def test_a_non_coherent_load_of_what_an_earlier_launch_has_written_is_none():
-    source = """
-        __global__ void store(float *x) { x[threadIdx.x] = 1; }
-        __global__ void load(const float *x, float *y) { y[threadIdx.x] = __ldg(&x[threadIdx.x]); }"""
-    kernel = smemkit.Kernel(source)
     x, y = (smemkit.zeros(64, dtype=np.float32, device="cpu") for _ in range(2))
-    assert smemkit.check(kernel["store"][1, 64], x).ok
-    assert smemkit.check(kernel["load"][1, 64], x, y).ok
+    assert smemkit.check(KERNELS["store"][1, 64], x).ok
+    assert smemkit.check(KERNELS["load"][1, 64], x, y).ok
