@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from kernel_files import TESTS, read
+from together import Variants
 
 import smemkit
 
@@ -42,16 +43,21 @@ __global__ void k(const int *x, int *y)
 }
 """
 WAIT = "while (!ptx::mbarrier_try_wait_parity(&bar[i], 0)) {}"
+WAIT_FOR_EACH = COPIES.replace("INSIDE", WAIT).replace("OUTSIDE", "")
+WAIT_FOR_ALL = COPIES.replace("INSIDE", "").replace("OUTSIDE", f"for (int i = 0; i < 3; i++) {WAIT}")
+COPYING = Variants("k")
+COPYING.add(WAIT_FOR_EACH)
+COPYING.add(WAIT_FOR_ALL)
 
 
-def checked(source, *args, **options):
+def checked(kernel, *args, **options):
     with smemkit.Device("cpu"):
-        (launch,) = smemkit.check(smemkit.Kernel(source)[1, 32], *args, **options).launches
+        (launch,) = smemkit.check(kernel[1, 32], *args, **options).launches
     return launch
 
 
 def test_idle_steps_are_the_tries_that_fail():
-    launch = checked(WAITS, np.zeros(4, np.int32))
+    launch = checked(smemkit.Kernel(WAITS), np.zeros(4, np.int32))
     assert [(wait.line, wait.passed, wait.idle) for wait in launch.waits] == [(9, 0, 3), (11, 1, 0)]
     assert launch.waits[0].text.startswith("y[i] =")
     assert launch.copies_in_flight == 0
@@ -70,17 +76,15 @@ def test_the_waits_of_many_lines():
         __syncthreads();
         {lines}
     }}"""
-    assert [(wait.passed, wait.idle) for wait in checked(text).waits] == [(32, 0)] * 200
+    assert [(wait.passed, wait.idle) for wait in checked(smemkit.Kernel(text)).waits] == [(32, 0)] * 200
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
 @pytest.mark.parametrize(
-    ("inside", "outside", "copies", "number"),
-    [(WAIT, "", 1, 256), ("", f"for (int i = 0; i < 3; i++) {WAIT}", 3, 448)],
+    ("text", "copies", "number"), [(WAIT_FOR_EACH, 1, 256), (WAIT_FOR_ALL, 3, 448)], ids=["each", "all"]
 )
-def test_copies_in_flight_are_those_not_waited_for(inside, outside, copies, number, completion):
-    text = COPIES.replace("INSIDE", inside).replace("OUTSIDE", outside)
-    launch = checked(text, np.zeros(64, np.int32), np.zeros(1, np.int32), completion=completion)
+def test_copies_in_flight_are_those_not_waited_for(text, copies, number, completion):
+    launch = checked(COPYING[text], np.zeros(64, np.int32), np.zeros(1, np.int32), completion=completion)
     assert not launch.faults
     assert (launch.copies_in_flight, launch.bytes_in_flight) == (copies, number)
     assert sum(wait.passed for wait in launch.waits) == 3
@@ -114,6 +118,7 @@ def test_what_an_mbarrier_does_is_no_load_and_no_store(name, stores):
 
 
 QUEUES = """
+#include <cuda_pipeline.h>
 __global__ void k(const float4 *x, float4 *y)
 {
     __shared__ float4 s[3][64];
@@ -128,14 +133,18 @@ __global__ void k(const float4 *x, float4 *y)
 """
 
 
+STAGES = {"": 3, "__pipeline_wait_prior(1);": 2, "__pipeline_wait_prior(0);": 1}
+QUEUEING = Variants("k")
+for wait in STAGES:
+    QUEUEING.add(QUEUES.replace("WAIT", wait))
+
+
 @pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1)])
 @pytest.mark.parametrize("completion", ["early", "late"])
-@pytest.mark.parametrize(
-    ("wait", "stages"), [("", 3), ("__pipeline_wait_prior(1);", 2), ("__pipeline_wait_prior(0);", 1)]
-)
+@pytest.mark.parametrize(("wait", "stages"), STAGES.items())
 @pytest.mark.covering
 def test_copies_of_threads_are_in_flight_until_each_has_waited(wait, stages, completion, schedule, seed):
-    kernel = smemkit.Kernel("#include <cuda_pipeline.h>" + QUEUES.replace("WAIT", wait))
+    kernel = QUEUEING[QUEUES.replace("WAIT", wait)]
     args = np.zeros(256, np.float32), np.zeros(256, np.float32)
     (launch,) = smemkit.check(kernel[1, 64], *args, completion=completion, schedule=schedule, seed=seed).launches
     assert not launch.faults

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from cases import run_python
 from tiers import times
+from together import Kernels
 
 import smemkit
 from smemkit.checker import check as check_module
 from smemkit.checker import source_lines
 
+KERNELS = Kernels()
 MATRIX = np.arange(1024 * 1024, dtype=np.float32).reshape(1024, 1024)
 
 
@@ -64,24 +66,26 @@ def test_tree_reduction_has_the_hardwares_wavefronts():
     assert sum(loads) == 10 * (2 * adds + 1)
 
 
+KERNELS.add("""
+__global__ void barriers(int *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        __syncthreads();
+    x[blockIdx.x * blockDim.x + threadIdx.x] = __syncthreads_count(1);
+}
+""")
+
+
 def test_barriers_are_counted_per_block_and_not_per_thread():
-    kernel = smemkit.Kernel(
-        """
-        __global__ void k(int *x, int n)
-        {
-            for (int i = 0; i < n; i++)
-                __syncthreads();
-            x[blockIdx.x * blockDim.x + threadIdx.x] = __syncthreads_count(1);
-        }
-        """
-    )
-    report = smemkit.check(kernel[3, 70], np.zeros(210, np.int32), 4)
+    report = smemkit.check(KERNELS["barriers"][3, 70], np.zeros(210, np.int32), 4)
     assert report.launches[0].barriers == 3 * 5
     assert report.to_dict()["launches"][0]["barriers"] == 15
-    assert smemkit.check(kernel[40, 32], np.zeros(1280, np.int32), 0, blocks=4).launches[0].barriers == 4
+    assert (
+        smemkit.check(KERNELS["barriers"][40, 32], np.zeros(1280, np.int32), 0, blocks=4).launches[0].barriers == 4
+    )
 
 
-FLOAT_TREE = """
+KERNELS.add("""
 __global__ void tree(const float *x, float *y)
 {
     __shared__ float s[256];
@@ -96,92 +100,113 @@ __global__ void tree(const float *x, float *y)
     if (t == 0)
         y[blockIdx.x] = s[0];
 }
-"""
+""")
 
 
 def test_tree_of_floats_takes_25_load_and_20_store_wavefronts_a_block():
-    tree = smemkit.Kernel(FLOAT_TREE)
-    report = smemkit.check(tree[3, 256], np.ones(768, np.float32), np.zeros(3, np.float32))
+    report = smemkit.check(KERNELS["tree"][3, 256], np.ones(768, np.float32), np.zeros(3, np.float32))
     assert report.ok, report
     assert totals(report, "shared", "load", "wavefronts") == 3 * 25
     assert totals(report, "shared", "store", "wavefronts") == 3 * 20
 
 
+KERNELS.add("""
+__global__ void strided_copy(const float *x, float *y, int stride)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i * stride];
+}
+""")
+
+
 @pytest.mark.parametrize(("stride", "sectors"), [(1, 4), (2, 8), (4, 16), (32, 32)])
 def test_strided_copies_touch_the_hardwares_sectors(stride, sectors):
-    copy = smemkit.Kernel(
-        "__global__ void copy(const float *x, float *y, int stride)"
-        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[i * stride]; }"
+    report = smemkit.check(
+        KERNELS["strided_copy"][4, 64], np.ones(256 * stride, np.float32), np.zeros(256, np.float32), stride
     )
-    report = smemkit.check(copy[4, 64], np.ones(256 * stride, np.float32), np.zeros(256, np.float32), stride)
     (load,) = [line for line in report.lines if line.access == "load"]
     assert (load.requests, load.sectors, load.ideal_sectors) == (8, 8 * sectors, 8 * 4)
 
 
-def test_vector_access_with_cache_hint_counts_once():
-    kernel = smemkit.Kernel("""
-__global__ void copy(const float4 *x, float4 *y)
+KERNELS.add("""
+__global__ void vector_copy(const float4 *x, float4 *y)
 {
     const float4 v = __ldg(&x[threadIdx.x]);
     __stcs(&y[threadIdx.x], v);
 }
 """)
-    lines = smemkit.check(kernel[1, 32], np.ones(128, np.float32), np.zeros(128, np.float32)).lines
+
+
+def test_vector_access_with_cache_hint_counts_once():
+    lines = smemkit.check(KERNELS["vector_copy"][1, 32], np.ones(128, np.float32), np.zeros(128, np.float32)).lines
+    load, store = (KERNELS.line(text, "vector_copy") for text in ("__ldg", "__stcs"))
     assert [(line.line, line.access, line.requests, line.sectors) for line in lines] == [
-        (4, "load", 1, 16),
-        (5, "store", 1, 16),
+        (load, "load", 1, 16),
+        (store, "store", 1, 16),
     ]
+
+
+KERNELS.add("""
+__global__ void skip(const float *x, float *y)
+{
+    const int t = threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < 8; i++) {
+        if ((t + i) % 2)
+            continue;
+        sum += x[i * 32 + t];
+    }
+    y[t] = sum;
+}
+""")
 
 
 def test_divergent_lanes_are_requests_of_their_own():
     """Half of the lanes skip each iteration: eight requests of 16 lanes, not four of 32."""
-    kernel = smemkit.Kernel("""
-        __global__ void skip(const float *x, float *y)
-        {
-            const int t = threadIdx.x;
-            float sum = 0;
-            for (int i = 0; i < 8; i++) {
-                if ((t + i) % 2)
-                    continue;
-                sum += x[i * 32 + t];
-            }
-            y[t] = sum;
-        }""")
-    report = smemkit.check(kernel[1, 32], np.ones(256, np.float32), np.zeros(32, np.float32))
+    report = smemkit.check(KERNELS["skip"][1, 32], np.ones(256, np.float32), np.zeros(32, np.float32))
     (load,) = [line for line in report.lines if line.access == "load"]
     assert load.requests == 8
 
 
-@pytest.mark.parametrize(
-    "statement", ["mine[x[t] % 8] = t", "atomicAdd(&mine[x[t] % 8], 1)", "mine[*(x + t)] += 1"]
-)
-def test_an_index_is_read_once(statement):
+for name, statement in (
+    ("store_at", "mine[x[t] % 8] = t"),
+    ("add_at", "atomicAdd(&mine[x[t] % 8], 1)"),
+    ("add_by_pointer", "mine[*(x + t)] += 1"),
+):
+    KERNELS.add(f"""
+__global__ void {name}(const int *x, int *y)
+{{
+    __shared__ int mine[32];
+    const int t = threadIdx.x;
+    {statement};
+    __syncthreads();
+    y[t] = mine[t];
+}}
+""")
+
+
+@pytest.mark.parametrize("name", ["store_at", "add_at", "add_by_pointer"])
+def test_an_index_is_read_once(name):
     """g++ compares it with the array's length, for which it would read memory that is const once more."""
-    kernel = smemkit.Kernel(f"""
-        __global__ void count(const int *x, int *y)
-        {{
-            __shared__ int mine[32];
-            const int t = threadIdx.x;
-            {statement};
-            __syncthreads();
-            y[t] = mine[t];
-        }}""")
-    report = smemkit.check(kernel[1, 32], np.arange(32, dtype=np.int32), np.zeros(32, np.int32))
+    report = smemkit.check(KERNELS[name][1, 32], np.arange(32, dtype=np.int32), np.zeros(32, np.int32))
     loads = [line for line in report.lines if line.access == "load" and line.space == "global"]
     assert [load.requests for load in loads] == [1]
 
 
+KERNELS.add("""
+__global__ void rows(const float *x, float *y, int n)
+{
+    float sum = 0;
+    for (int i = 0; i < (threadIdx.x % 2 ? n : n / 2); i++)
+        sum += x[i];
+    y[threadIdx.x] = sum;
+}
+""")
+
+
 def test_access_logs_beyond_their_capacity_are_merged():
     """A thread's log holds some thousand accesses. When it is full, its accesses are merged."""
-    kernel = smemkit.Kernel("""
-        __global__ void rows(const float *x, float *y, int n)
-        {
-            float sum = 0;
-            for (int i = 0; i < (threadIdx.x % 2 ? n : n / 2); i++)
-                sum += x[i];
-            y[threadIdx.x] = sum;
-        }""")
-    report = smemkit.check(kernel[1, 64], np.ones(10_000, np.float32), np.zeros(64, np.float32), 10_000)
+    report = smemkit.check(KERNELS["rows"][1, 64], np.ones(10_000, np.float32), np.zeros(64, np.float32), 10_000)
     assert report.ok, report
     (load,) = [line for line in report.lines if line.access == "load"]
     assert load.requests == 2 * 10_000
@@ -206,9 +231,13 @@ def test_large_grids_are_sampled_and_the_report_says_so():
     assert smemkit.check(smemkit.matmul, x, x, tile=8, blocks=3).launches[0].blocks_checked == 3
 
 
+KERNELS.add("""
+__global__ void count_blocks(int *n) { if (threadIdx.x == 0) atomicAdd(n, 1); }
+""")
+
+
 def test_cooperating_blocks_are_all_checked():
-    kernel = smemkit.Kernel("__global__ void count(int *n) { if (threadIdx.x == 0) atomicAdd(n, 1); }")
-    report = smemkit.check(kernel[500, 32], np.zeros(1, np.int32))
+    report = smemkit.check(KERNELS["count_blocks"][500, 32], np.zeros(1, np.int32))
     assert report.ok, report
     assert report.launches[0].blocks_checked == 500
     report = smemkit.check(smemkit.sum, np.ones(40_000, np.float32), kernel="atomic")
@@ -257,15 +286,22 @@ def test_neighbours_are_among_the_blocks_of_a_sample():
     assert any(fault.kind == "race" and fault.other_block for fault in report.faults), report
 
 
+KERNELS.add("""
+__global__ void mark(int *seen)
+{
+    int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    if (block == 0 || block == 99)
+        seen[100] = block;
+    else
+        seen[block] = 1;
+}
+""")
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 16, 99, 100, 200])
 @pytest.mark.parametrize("grid", [(100,), (10, 10), (1, 100), (4, 5, 5)])
 def test_samples_have_the_requested_size_and_both_ends(grid, blocks):
-    kernel = smemkit.Kernel(
-        "__global__ void mark(int *seen) {"
-        " int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);"
-        " if (block == 0 || block == 99) seen[100] = block; else seen[block] = 1; }"
-    )
-    report = smemkit.check(kernel[grid, 1], np.zeros(100, np.int32), blocks=blocks)
+    report = smemkit.check(KERNELS["mark"][grid, 1], np.zeros(100, np.int32), blocks=blocks)
     assert report.launches[0].blocks_checked == min(blocks, 100)
     outside = [fault for fault in report.faults if fault.kind == "out_of_bounds"]
     assert sum(fault.count for fault in outside) == min(blocks, 2)
@@ -279,8 +315,8 @@ __global__ void last_wins(int *winner)
     atomicExch(winner, (int)threadIdx.x);
 }
 """
-VOLATILE = """
-__global__ void reduce(const float *x, float *y)
+KERNELS.add("""
+__global__ void volatile_reduce(const float *x, float *y)
 {
     __shared__ volatile float s[64];
     const int t = threadIdx.x;
@@ -295,11 +331,11 @@ __global__ void reduce(const float *x, float *y)
     assert(t || s[0] == 64);
     y[t] = s[0];
 }
-"""
+""")
 
 
 def test_lockstep_runs_warp_synchronous_code_like_old_gpus():
-    kernel = smemkit.Kernel(VOLATILE)
+    kernel = KERNELS["volatile_reduce"]
     arguments = np.ones(64, np.float32), np.zeros(32, np.float32)
     for schedule, traps in {"lockstep": False, "serial": True}.items():
         report = smemkit.check(kernel[1, 32], *arguments, schedule=schedule)
@@ -308,15 +344,20 @@ def test_lockstep_runs_warp_synchronous_code_like_old_gpus():
         assert races and all(fault.warp_synchronous for fault in races), report
 
 
-def test_random_schedules_depend_on_the_seed_alone():
-    kernel = smemkit.Kernel(
-        "__global__ void order(int *next, int *turn) { turn[threadIdx.x] = atomicAdd(next, 1);"
-        " if (threadIdx.x == 0 && turn[0] != 0) __trap(); }"
-    )
+KERNELS.add("""
+__global__ void order(int *next, int *turn)
+{
+    turn[threadIdx.x] = atomicAdd(next, 1);
+    if (threadIdx.x == 0 && turn[0] != 0)
+        __trap();
+}
+""")
 
+
+def test_random_schedules_depend_on_the_seed_alone():
     def first_is_late(seed):
         report = smemkit.check(
-            kernel[1, 64], np.zeros(1, np.int32), np.zeros(64, np.int32), schedule="random", seed=seed
+            KERNELS["order"][1, 64], np.zeros(1, np.int32), np.zeros(64, np.int32), schedule="random", seed=seed
         )
         return not report.ok
 
@@ -325,17 +366,20 @@ def test_random_schedules_depend_on_the_seed_alone():
     assert verdicts == [first_is_late(seed) for seed in range(12)]
 
 
+KERNELS.add("""
+__global__ void horner(const float *c, float *y, int n)
+{
+    float a = 0;
+    for (int i = 0; i < n; i++)
+        a = a * c[0] + c[1];
+    y[threadIdx.x] = a;
+}
+""")
+
+
 def test_loop_over_the_same_words_is_not_a_hang():
-    kernel = smemkit.Kernel("""
-        __global__ void horner(const float *c, float *y, int n)
-        {
-            float a = 0;
-            for (int i = 0; i < n; i++)
-                a = a * c[0] + c[1];
-            y[threadIdx.x] = a;
-        }""")
     report = smemkit.check(
-        kernel[1, 64], np.ones(2, np.float32) / 2, np.zeros(64, np.float32), times(1_000_000, 200_000)
+        KERNELS["horner"][1, 64], np.ones(2, np.float32) / 2, np.zeros(64, np.float32), times(1_000_000, 200_000)
     )
     assert report.ok, report
 
@@ -343,12 +387,16 @@ def test_loop_over_the_same_words_is_not_a_hang():
 # ---- what it must not change ----
 
 
+KERNELS.add("""
+__global__ void clear(float *x) { x[threadIdx.x] = 0; }
+""")
+
+
 def test_check_does_not_change_arguments():
-    kernel = smemkit.Kernel("__global__ void clear(float *x) { x[threadIdx.x] = 0; }")
     x, out = np.ones(32, np.float32), np.full((8, 8), 7, np.float32)
     on_device = smemkit.asarray(x, device="cpu")
-    assert smemkit.check(kernel[1, 32], x).ok
-    assert smemkit.check(kernel[1, 32], on_device).ok
+    assert smemkit.check(KERNELS["clear"][1, 32], x).ok
+    assert smemkit.check(KERNELS["clear"][1, 32], on_device).ok
     assert smemkit.check(smemkit.transpose, np.ones((8, 8), np.float32), out=out).ok
     assert (x == 1).all() and (out == 7).all() and (on_device.numpy() == 1).all()
 
@@ -412,11 +460,13 @@ def test_checks_of_several_threads_do_not_mix():
     assert found == {32 * i: 32 * i for i in range(1, 6)}
 
 
+KERNELS.add("""
+__global__ void some(float *x, int n) { x[blockIdx.x * 32 + threadIdx.x] = n / (blockIdx.x - 1); }
+""")
+
+
 def test_fault_ends_only_its_block():
-    kernel = smemkit.Kernel(
-        "__global__ void some(float *x, int n) { x[blockIdx.x * 32 + threadIdx.x] = n / (blockIdx.x - 1); }"
-    )
-    report = smemkit.check(kernel[3, 32], np.zeros(96, np.float32), 7)
+    report = smemkit.check(KERNELS["some"][3, 32], np.zeros(96, np.float32), 7)
     (fault,) = report.faults
     assert (fault.kind, fault.block) == ("trap", (1, 0, 0))
     assert report.launches[0].blocks_checked == 3
@@ -501,13 +551,15 @@ def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
 # ---- launches ----
 
 
-def test_a_structure_passed_by_value_is_no_access():
-    source = """
+KERNELS.add("""
 struct corner { long row, column; };
-__global__ void k(float *x, corner first) { x[first.row + threadIdx.x] = first.column; }
-"""
+__global__ void takes_a_corner(float *x, corner first) { x[first.row + threadIdx.x] = first.column; }
+""")
+
+
+def test_a_structure_passed_by_value_is_no_access():
     first = np.array((1, 2), dtype=[("row", "i8"), ("column", "i8")])[()]
-    report = smemkit.check(smemkit.Kernel(source)[1, 32], np.zeros(64, np.float32), first)
+    report = smemkit.check(KERNELS["takes_a_corner"][1, 32], np.zeros(64, np.float32), first)
     assert report.ok, report
     assert [(line.access, line.requests) for line in report.lines] == [("store", 1)]
 

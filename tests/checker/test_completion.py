@@ -1,11 +1,9 @@
 """When asynchronous copies complete: at once, as late as the program allows, or either."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 from kernel_files import TESTS, read
-from together import together
+from together import Variants
 
 import smemkit
 
@@ -24,9 +22,16 @@ OLD = "if (s[t] == -1) __trap(); __pipeline_wait_prior(0);"
 NEW = "if (s[t] != -1) __trap(); __pipeline_wait_prior(0);"
 
 
+UNFINISHED = "__pipeline_commit();"
+WITHOUT_WAIT = "__syncthreads(); y[t] = s[63 - t];"
+VARIANTS = Variants("k")
+for body in (OLD, NEW, UNFINISHED, WITHOUT_WAIT):
+    VARIANTS.add(KERNEL % body)
+
+
 def check(body, threads=64, **options):
     x = np.ones(64, np.float32)
-    return smemkit.check(smemkit.Kernel(KERNEL % body)[1, threads], x, x.copy(), **options)
+    return smemkit.check(VARIANTS[KERNEL % body][1, threads], x, x.copy(), **options)
 
 
 def kinds(report):
@@ -49,7 +54,7 @@ def test_random_completion_depends_on_the_seed():
 
 @pytest.mark.parametrize("completion", ["early", "late"])
 def test_unfinished_copies_are_reported(completion):
-    report = check("__pipeline_commit();", completion=completion)
+    report = check(UNFINISHED, completion=completion)
     (fault,) = report.faults
     assert (fault.kind, fault.severity, fault.title) == ("leak", "warning", "unfinished copy")
     assert "__pipeline_memcpy_async" in fault.text
@@ -60,7 +65,7 @@ def test_unfinished_copies_are_reported(completion):
 
 
 def test_a_leak_is_not_reported_beside_the_race_it_causes():
-    assert kinds(check("__syncthreads(); y[t] = s[63 - t];")) == {"race"}
+    assert kinds(check(WITHOUT_WAIT)) == {"race"}
 
 
 @pytest.mark.parametrize("completion", ["early", "late", "random"])
@@ -112,16 +117,13 @@ AFTER_THE_WAIT = {
 
 WRONG_PHASE = "all.wait_parity(1); y[t] = s[63 - t];"
 EARLY = "__syncthreads(); if (!all.try_wait_parity(0)) __trap();"
-BODIES = [*BEFORE_THE_WAIT.values(), *AFTER_THE_WAIT.values(), WRONG_PHASE, EARLY]
-
-
-@cache
-def mbarrier_kernels():
-    return smemkit.Kernel(together("k", [MBARRIER.replace("BODY", body) for body in BODIES]))
+MBARRIERS = Variants("k")
+for body in (*BEFORE_THE_WAIT.values(), *AFTER_THE_WAIT.values(), WRONG_PHASE, EARLY):
+    MBARRIERS.add(MBARRIER.replace("BODY", body))
 
 
 def check_mbarrier(body, completion, schedule, seed):
-    launch = mbarrier_kernels()[f"k{BODIES.index(body)}"][1, 64]
+    launch = MBARRIERS[MBARRIER.replace("BODY", body)][1, 64]
     x = np.arange(64, dtype=np.float32)
     return smemkit.check(launch, x, x.copy(), completion=completion, schedule=schedule, seed=seed)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases import ROOT
 from tiers import times
+from together import Variants
 
 import smemkit
 
@@ -49,12 +50,25 @@ FORMS = [("cp.async.ca", 4), ("cp.async.ca", 8), ("cp.async.ca", 16), ("cp.async
 FORMS += [("cp.async.cg, src-size", 16)]
 
 
+def copy(form, size, source="line + from[lane]"):
+    """The kernel with this form of a copy; of 'cp.async.cg' without a number of bytes to read."""
+    text = COPY.replace("TAKEN", "" if form == "cp.async.cg" else ", %2").replace("SIZE", str(size))
+    return text.replace("FORM", form.partition(",")[0]).replace("line + from[lane]", source)
+
+
+WILD = [2**64 - 1024, 0x0020000000000000, 0xA5A5A5A5A5A5A5A4]
+COPIES = Variants("k")
+for form in FORMS:
+    COPIES.add(copy(*form))
+for address in WILD:
+    COPIES.add(copy("cp.async.ca", 4, f"(const char *){address}ull"))
+
+
 @pytest.mark.parametrize(("form", "size"), FORMS)
 def test_wavefronts_of_copies_match_hardware_counts(form, size):
     truth = [row for row in COPY_TRUTH if (row["form"], row["size"]) == (form, size)]
     assert len(truth) == 90
-    source = COPY.replace("TAKEN", "" if form == "cp.async.cg" else ", %2").replace("SIZE", str(size))
-    kernel = smemkit.Kernel(source.replace("FORM", form.partition(",")[0]))
+    kernel = COPIES[copy(form, size)]
     x = np.zeros(1 << 20, np.int8)
     for row in truth[:: times(1, 18)]:
         active = sum(1 << lane for lane, at in enumerate(row["to"]) if at is not None)
@@ -78,12 +92,22 @@ __global__ void k(const int *rows)
 """
 
 
+def stmatrix(count, trans):
+    source = STMATRIX.replace("COUNT", f"x{count}.trans" if trans else f"x{count}")
+    return source.replace("WORDS", ", ".join(["%1"] * count))
+
+
+MATRICES = Variants("k")
+for count in (1, 2, 4):
+    for trans in (False, True):
+        MATRICES.add(stmatrix(count, trans))
+
+
 @pytest.mark.parametrize("trans", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_stmatrix_matches_hardware_counts(count, trans):
     assert len(STMATRIX_TRUTH) == 61
-    source = STMATRIX.replace("COUNT", f"x{count}.trans" if trans else f"x{count}")
-    kernel = smemkit.Kernel(source.replace("WORDS", ", ".join(["%1"] * count)))
+    kernel = MATRICES[stmatrix(count, trans)]
     for row in STMATRIX_TRUTH[:: times(1, 12)]:
         report = smemkit.check(kernel[1, 32], np.array(row["rows"], np.int32))
         (line,) = (line for line in report.lines if line.space == "shared")
@@ -93,7 +117,7 @@ def test_stmatrix_matches_hardware_counts(count, trans):
 
 
 def test_copies_of_half_a_line_take_twice_the_wavefronts_without_a_conflict():
-    kernel = smemkit.Kernel(COPY.replace("FORM", "cp.async.cg").replace("SIZETAKEN", "16").replace("SIZE", "16"))
+    kernel = COPIES[copy("cp.async.cg", 16)]
     x, to = np.zeros(1 << 16, np.int8), np.arange(32, dtype=np.int32) * 16
 
     def copied(source):
@@ -106,7 +130,7 @@ def test_copies_of_half_a_line_take_twice_the_wavefronts_without_a_conflict():
 
 
 def test_advice_for_a_copy_whose_lanes_read_a_column():
-    kernel = smemkit.Kernel(COPY.replace("FORM", "cp.async.ca").replace("SIZETAKEN", "4, %2").replace("SIZE", "4"))
+    kernel = COPIES[copy("cp.async.ca", 4)]
     to = np.arange(32, dtype=np.int32) * 4
     report = smemkit.check(kernel[1, 32], np.zeros(1 << 16, np.int8), to * 32, to, 0xFFFFFFFF, 0xFFFFFFFF)
     (line,) = (line for line in report.lines if (line.space, line.access) == ("shared", "store"))
@@ -141,12 +165,11 @@ def test_copies_that_differ_only_in_what_they_read(first, last, wavefronts):
     assert line.wavefronts == wavefronts
 
 
-@pytest.mark.parametrize("address", [2**64 - 1024, 0x0020000000000000, 0xA5A5A5A5A5A5A5A4])
+@pytest.mark.parametrize("address", WILD)
 def test_a_copy_from_a_wild_pointer(address):
-    source = COPY.replace("FORM", "cp.async.ca").replace("SIZETAKEN", "4, %2").replace("SIZE", "4")
-    source = source.replace("line + from[lane]", f"(const char *){address}ull")
+    kernel = COPIES[copy("cp.async.ca", 4, f"(const char *){address}ull")]
     offsets = np.zeros(32, np.int32)
-    report = smemkit.check(smemkit.Kernel(source)[1, 32], np.zeros(64, np.int8), offsets, offsets, 1, 1)
+    report = smemkit.check(kernel[1, 32], np.zeros(64, np.int8), offsets, offsets, 1, 1)
     assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
     assert len([line for line in report.lines if line.space == "shared"]) == 1
 
