@@ -67,9 +67,9 @@ class Variants(Kernels):
     def __getitem__(self, text):
         return self.all[f"{self.name}{self.texts.index(text)}"]
 
-    def line(self, mark, text):
-        """The line of the source where a mark first occurs in a text."""
-        return super().line(mark, f"{self.name}{self.texts.index(text)}")
+    def line(self, mark, text=None):
+        """The line of the source where a mark first occurs in a text, or before the kernels."""
+        return super().line(mark, f"{self.name}{self.texts.index(text)}" if text else "")
 
 
 def compile_errors(name, texts, options=()):
