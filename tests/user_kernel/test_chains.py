@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from together import Kernels
 
 import smemkit
 
@@ -34,6 +35,7 @@ __global__ void third(const int *a, const int *b, int *c)
 __global__ void wrong(int *a) { a[0] = 1; __trap(); }
 __global__ void atomics(int *a) { atomicAdd(&a[0], 1); }
 """
+KERNELS = Kernels()
 N = 256
 SHAPE = 4, 64
 
@@ -178,8 +180,7 @@ def test_sources_of_one_name_and_kernels_of_one_name_are_told_apart():
         assert {line.text for line in launch.lines} == {text.splitlines()[1]}
 
 
-def test_a_load_before_a_compare_and_swap_is_no_race_with_a_later_launch():
-    source = """
+KERNELS.add("""
 __global__ void swaps(int *w)
 {
     int old = *w, was;
@@ -189,9 +190,12 @@ __global__ void swaps(int *w)
     } while (old != was);
 }
 __global__ void adds(int *w) { atomicAdd(w, 1); }
-"""
-    k, (a,) = smemkit.Kernel(source), arrays(1)
-    launches = [k[name][1, 32].bind(a) for name in ("swaps", "adds")]
+""")
+
+
+def test_a_load_before_a_compare_and_swap_is_no_race_with_a_later_launch():
+    (a,) = arrays(1)
+    launches = [KERNELS[name][1, 32].bind(a) for name in ("swaps", "adds")]
     assert smemkit.check(smemkit.chain(*launches)).ok
     assert smemkit.check(smemkit.chain(*launches[::-1])).ok
 
@@ -205,9 +209,9 @@ def test_a_race_within_a_launch_and_one_between_launches_at_the_same_lines_are_t
     )
 
 
-SPIN = r"""
-__global__ void first(int *a) { a[threadIdx.x] = threadIdx.x; }
-__global__ void second(const int *a, int *b)
+KERNELS.add(r"""
+__global__ void spin_first(int *a) { a[threadIdx.x] = threadIdx.x; }
+__global__ void spin_second(const int *a, int *b)
 {
     __shared__ volatile int ready;
     if (threadIdx.x == 0)
@@ -224,19 +228,18 @@ __global__ void second(const int *a, int *b)
     __threadfence_block();
     b[threadIdx.x] = a[threadIdx.x];
 }
-"""
+""")
 
 
 def test_threads_that_spin_until_another_has_waited_go_on():
-    k = smemkit.Kernel(SPIN)
     a, b = (np.full(64, -1, np.int32) for _ in range(2))
-    smemkit.chain(k["first"][1, 64].bind(a), k["second"][1, 64].bind(a, b))()
+    smemkit.chain(KERNELS["spin_first"][1, 64].bind(a), KERNELS["spin_second"][1, 64].bind(a, b))()
     np.testing.assert_array_equal(b[:33], np.arange(33))
 
 
-SPIN_FOR_A_BLOCK = r"""
-__global__ void first(int *a) { a[0] = 1; }
-__global__ void second(int *a)
+KERNELS.add(r"""
+__global__ void block_first(int *a) { a[0] = 1; }
+__global__ void block_second(int *a)
 {
     if (blockIdx.x == 0) {
         cudaGridDependencySynchronize();
@@ -250,40 +253,38 @@ __global__ void second(int *a)
         a[3] = a[1] + 1;
     }
 }
-"""
+""")
 
 
 def test_blocks_that_spin_until_another_has_waited_go_on(two_threads):
-    k = smemkit.Kernel(SPIN_FOR_A_BLOCK)
     a = np.zeros(4, np.int32)
-    smemkit.chain(k["first"][1, 1].bind(a), k["second"][2, 1].bind(a))()
+    smemkit.chain(KERNELS["block_first"][1, 1].bind(a), KERNELS["block_second"][2, 1].bind(a))()
     np.testing.assert_array_equal(a, [1, 2, 1, 3])
 
 
-CLUSTER = r"""
+KERNELS.add(r"""
 #include <cooperative_groups.h>
-__global__ void first(int *a) { a[blockIdx.x] = blockIdx.x + 1; }
-__global__ void __cluster_dims__(2, 1, 1) second(const int *a, int *b)
+__global__ void cluster_first(int *a) { a[blockIdx.x] = blockIdx.x + 1; }
+__global__ void __cluster_dims__(2, 1, 1) cluster_second(const int *a, int *b)
 {
     if (blockIdx.x % 2 == 0)
         cudaGridDependencySynchronize();
     cooperative_groups::this_cluster().sync();
     b[blockIdx.x] = a[blockIdx.x ^ 1];
 }
-"""
+""")
 
 
 def test_a_cluster_waits_through_one_of_its_blocks():
-    k = smemkit.Kernel(CLUSTER)
     a, b = (np.zeros(8, np.int32) for _ in range(2))
-    both = smemkit.chain(k["first"][8, 1].bind(a), k["second"][8, 1].bind(a, b))
+    both = smemkit.chain(KERNELS["cluster_first"][8, 1].bind(a), KERNELS["cluster_second"][8, 1].bind(a, b))
     both()
     np.testing.assert_array_equal(b, [2, 1, 4, 3, 6, 5, 8, 7])
     assert smemkit.check(both).ok
 
 
-CLUSTER_OF_A_LONG_CHAIN = r"""
-__global__ void first(int *a) { a[0] = 1; }
+KERNELS.add(r"""
+__global__ void long_first(int *a) { a[0] = 1; }
 __global__ void slow(int *a)
 {
     cudaGridDependencySynchronize();
@@ -298,24 +299,25 @@ __global__ void __cluster_dims__(2, 1, 1) last(const int *a, int *b)
     cudaGridDependencySynchronize();
     b[0] = a[2] + 1;
 }
-"""
+""")
 
 
 def test_a_cluster_waits_through_one_of_its_further_blocks_for_two_launches():
-    k = smemkit.Kernel(CLUSTER_OF_A_LONG_CHAIN)
     a, b = np.zeros(3, np.int32), np.zeros(1, np.int32)
-    smemkit.chain(k["first"][1, 1].bind(a), k["slow"][1, 1].bind(a), k["last"][2, 1].bind(a, b))()
+    smemkit.chain(
+        KERNELS["long_first"][1, 1].bind(a), KERNELS["slow"][1, 1].bind(a), KERNELS["last"][2, 1].bind(a, b)
+    )()
     assert b[0] == 3
 
 
-GRIDS = r"""
+KERNELS.add(r"""
 #include <cooperative_groups.h>
-__global__ void first(int *a)
+__global__ void grid_first(int *a)
 {
     cooperative_groups::this_grid().sync();
     atomicAdd(&a[0], 1);
 }
-__global__ void second(int *a, int *b)
+__global__ void grid_second(int *a, int *b)
 {
     cudaGridDependencySynchronize();
     if (blockIdx.x == 1) {
@@ -327,13 +329,12 @@ __global__ void second(int *a, int *b)
     if (blockIdx.x == 0)
         b[0] = a[2];
 }
-"""
+""")
 
 
 def test_grids_of_two_launches_have_barriers_of_their_own():
-    k = smemkit.Kernel(GRIDS)
     a, b = np.zeros(3, np.int32), np.zeros(1, np.int32)
-    smemkit.chain(k["first"][3, 1].bind(a), k["second"][2, 1].bind(a, b))()
+    smemkit.chain(KERNELS["grid_first"][3, 1].bind(a), KERNELS["grid_second"][2, 1].bind(a, b))()
     assert b[0] == 3
 
 

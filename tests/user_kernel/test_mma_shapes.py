@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-
-import smemkit
+from together import Variants
 
 LANES = np.arange(32)[:, None]
 TYPES = {  # bits, least and greatest number, the dtype of one that is not packed
@@ -69,8 +68,8 @@ def packed(elements, kind):
     return np.bitwise_or.reduce(fields << np.arange(0, 32, bits), axis=2).astype(np.uint32)
 
 
-def launched(a, b, shape):
-    """A kernel of one instruction, on fragments in memory: the registers of lane 0, then those of lane 1, …"""
+def product(a, b, shape):
+    """The kernel of one instruction, on fragments in memory: the registers of lane 0, then those of lane 1, …"""
     m, n, k = shape
     word, letter, total, c_letter = {
         "f64": ("double", "d", "double", "d"),
@@ -87,7 +86,7 @@ def launched(a, b, shape):
     inputs = [f'"{letter}"(a[{for_a} * t + {i}])' for i in range(for_a)]
     inputs += [f'"{letter}"(b[{for_b} * t + {i}])' for i in range(for_b)]
     outputs = ", ".join(f'"+{c_letter}"(c[{for_c} * t + {i}])' for i in range(for_c))
-    source = f"""
+    return f"""
 __global__ void product(const {word} *a, const {word} *b, {total} *c)
 {{
     const int t = threadIdx.x;
@@ -96,15 +95,18 @@ __global__ void product(const {word} *a, const {word} *b, {total} *c)
                  : {outputs} : {", ".join(inputs)});
 }}
 """
-    with smemkit.Device("cpu"):
-        return smemkit.Kernel(source)[1, 32]
+
+
+PRODUCTS = Variants("product")
+for case in CASES:
+    PRODUCTS.add(product(*case))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-m{case[2][0]}k{case[2][2]}")
 @pytest.mark.covering(1, most=6)
 def test_products_equal_numpy(case):
     kind_a, kind_b, (m, n, k) = case
-    launch = launched(*case)
+    launch = PRODUCTS[product(*case)][1, 32]
     total = {"f64": np.float64}.get(kind_a, np.float32 if TYPES[kind_a][3] else np.int32)
 
     @settings(max_examples=6, deadline=None, database=None)
@@ -123,7 +125,7 @@ def test_products_equal_numpy(case):
 
 
 def instruction(name, d, a, b, c):
-    """A kernel of one instruction; d, a, b, c are the registers of a lane: (constraint, count)."""
+    """The kernel of one instruction; d, a, b, c are the registers of a lane: (constraint, count)."""
     counts = [count for _, count in (d, a, b, c)]
     starts = np.cumsum([0, *counts]).tolist()
     lists = ["{" + ", ".join(f"%{i}" for i in range(*ends)) + "}" for ends in itertools.pairwise(starts)]
@@ -134,7 +136,7 @@ def instruction(name, d, a, b, c):
         for name, (letter, count) in zip("abc", (a, b, c), strict=True)
         for i in range(count)
     )
-    source = f"""
+    return f"""
 __global__ void product(const {words[1]} *a, const {words[2]} *b, const {words[3]} *c, {words[0]} *d)
 {{
     const int t = threadIdx.x;
@@ -142,16 +144,32 @@ __global__ void product(const {words[1]} *a, const {words[2]} *b, const {words[3
                  : {outputs} : {inputs});
 }}
 """
-    with smemkit.Device("cpu"):
-        return smemkit.Kernel(source)[1, 32]
+
+
+def of_halves(k):
+    return instruction(f"m16n8k{k}.row.col.f16.f16.f16.f16", ("r", 2), ("r", k // 4), ("r", k // 8), ("r", 2))
+
+
+def of_quads(layouts, sums):
+    d_kind, c_kind = sums
+    registers = {"f16": ("r", 4), "f32": ("f", 8)}
+    name = f"m8n8k4.{layouts[0]}.{layouts[1]}.{d_kind}.f16.f16.{c_kind}"
+    return instruction(name, registers[d_kind], ("r", 2), ("r", 2), registers[c_kind])
 
 
 SEEDS = st.integers(0, 2**32 - 1)
+LAYOUTS = list(itertools.product(("row", "col"), repeat=2))
+SUMS = [("f16", "f16"), ("f32", "f16"), ("f32", "f32")]
+for k in (8, 16):
+    PRODUCTS.add(of_halves(k))
+for layouts in LAYOUTS:
+    for sums in SUMS:
+        PRODUCTS.add(of_quads(layouts, sums))
 
 
 @pytest.mark.parametrize("k", [8, 16])
 def test_sums_in_halves_equal_numpy(k):
-    launch = instruction(f"m16n8k{k}.row.col.f16.f16.f16.f16", ("r", 2), ("r", k // 4), ("r", k // 8), ("r", 2))
+    launch = PRODUCTS[of_halves(k)][1, 32]
 
     @settings(max_examples=6, deadline=None, database=None)
     @given(SEEDS)
@@ -187,14 +205,12 @@ def quad_sum_places(kind):
     return (LANES & 1) + (i & 2) + UPPER, (i & 4) + (LANES & 2) + (i & 1)
 
 
-@pytest.mark.parametrize("sums", [("f16", "f16"), ("f32", "f16"), ("f32", "f32")], ids="-".join)
-@pytest.mark.parametrize("layouts", list(itertools.product(("row", "col"), repeat=2)), ids="-".join)
+@pytest.mark.parametrize("sums", SUMS, ids="-".join)
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
 @pytest.mark.covering(most=4)
 def test_products_of_quads_equal_numpy(layouts, sums):
     d_kind, c_kind = sums
-    registers = {"f16": ("r", 4), "f32": ("f", 8)}
-    name = f"m8n8k4.{layouts[0]}.{layouts[1]}.{d_kind}.f16.f16.{c_kind}"
-    launch = instruction(name, registers[d_kind], ("r", 2), ("r", 2), registers[c_kind])
+    launch = PRODUCTS[of_quads(layouts, sums)][1, 32]
     dtypes = {"f16": np.float16, "f32": np.float32}
 
     @settings(max_examples=6, deadline=None, database=None)
@@ -228,17 +244,26 @@ __global__ void load(const uint4 *x, const int *rows, unsigned *y)
 """
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_ldmatrix_equals_numpy(count, transposed):
+def load(count, transposed):
     names = {"COUNT": str(count), ".MORE b16": (".trans" if transposed else "") + ".shared.b16"}
     names["REGISTERS"] = ", ".join(f"%{i}" for i in range(count))
     names["OUTPUTS"] = ", ".join(f'"=r"(y[{count} * t + {i}])' for i in range(count))
     source = LOAD
     for name, text in names.items():
         source = source.replace(name, text)
-    with smemkit.Device("cpu"):
-        launch = smemkit.Kernel(source)[1, 32]
+    return source
+
+
+LOADS = Variants("load")
+for count in (1, 2, 4):
+    for transposed in (False, True):
+        LOADS.add(load(count, transposed))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_ldmatrix_equals_numpy(count, transposed):
+    launch = LOADS[load(count, transposed)][1, 32]
 
     @settings(max_examples=6, deadline=None, database=None)
     @given(st.integers(0, 2**32 - 1))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import Variants
 
 import smemkit
 from smemkit.checker.bulk_fixes import _map_operand
@@ -132,6 +133,13 @@ def source(style, **changes):
     return text
 
 
+RIGHT = Variants("corners")
+FAULTY = Variants("corners")  # what a check finds
+MISUSED = Variants("corners")  # what a launch refuses
+for style in STYLES:
+    RIGHT.add(source(style))
+
+
 def arguments(device):
     """The kernel's arguments, and the corners that it should find."""
     matrices = [1 + np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in SHAPES]
@@ -145,16 +153,16 @@ def arguments(device):
     return (map_, *on_device, np.zeros(3, "V128"), out), want
 
 
-def checked(style, *, options=None, **changes):
+def checked(kernel, **options):
     args, _ = arguments("cpu")
-    return smemkit.check(smemkit.Kernel(source(style, **changes))[3, 64], *args, **(options or {}))
+    return smemkit.check(kernel[3, 64], *args, **options)
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_map_that_each_block_changes(device, style):
     args, want = arguments(device)
     with smemkit.Device(device):
-        smemkit.Kernel(source(style))[3, 64](*args)
+        RIGHT[source(style)][3, 64](*args)
     assert_array_equal(args[-1].numpy(), want)
 
 
@@ -163,14 +171,19 @@ def test_a_map_that_each_block_changes(device, style):
 @pytest.mark.parametrize("schedule", ["serial", "lockstep"])
 @pytest.mark.covering
 def test_changed_maps_have_no_fault(style, completion, schedule):
-    report = checked(style, options={"completion": completion, "schedule": schedule})
+    report = checked(RIGHT[source(style)], completion=completion, schedule=schedule)
     assert report.ok and not report.faults, report
 
 
+BY_ANOTHER = f"{BY_WARP} __syncthreads(); if (threadIdx.x == 40) {{ {ACQUIRE_BY_ASM} }}"
+ORDERED, UNORDERED = (
+    FAULTY.add(source("asm", CHANGE=BY_ANOTHER + barrier, ACQUIRE="")) for barrier in ("__syncthreads();", "")
+)
+
+
 def test_another_thread_of_the_block_may_acquire():
-    change = f"{BY_WARP} __syncthreads(); if (threadIdx.x == 40) {{ {ACQUIRE_BY_ASM} }}"
-    assert not checked("asm", CHANGE=change + "__syncthreads();", ACQUIRE="").faults
-    assert checked("asm", CHANGE=change, ACQUIRE="").faults
+    assert not checked(FAULTY[ORDERED]).faults
+    assert checked(FAULTY[UNORDERED]).faults
 
 
 LATE_CHANGE = f"if (threadIdx.x == 0) {{ {ACQUIRE_BY_ASM} }}" + BY_THREAD.replace(
@@ -188,13 +201,15 @@ MISSING = {  # name → style, changes, the fence that is missing
     "release before the change": ("global", {"RELEASE": "", "CHANGE": FENCE + BY_THREAD}, "release"),
     "another thread releases": ("global", {"RELEASE": "} if (threadIdx.x == 32) {" + FENCE}, "release"),
 }
+for style, changes, _ in MISSING.values():
+    FAULTY.add(source(style, **changes))
 
 
 @pytest.mark.parametrize("case", MISSING)
 @pytest.mark.covering(most=4)
 def test_a_missing_fence_is_found(case):
     style, changes, fence = MISSING[case]
-    report = checked(style, **changes)
+    report = checked(FAULTY[source(style, **changes)])
     (fault,) = report.faults
     assert (fault.kind, fault.hazard, fault.severity) == ("race", "proxy", "error")
     assert f"no fence.proxy.tensormap::generic.{fence}" in fault.message, report
@@ -205,22 +220,24 @@ def test_a_missing_fence_is_found(case):
 def test_the_fix_of_a_missing_fence(case):
     style, changes, _ = MISSING[case]
     text = source(style, **changes)
-    args, _ = arguments("cpu")
-    report = smemkit.check(smemkit.Kernel(text)[3, 64], *args)
-    (fault,) = report.faults
+    (fault,) = checked(smemkit.Kernel(text)).faults
     mended = smemkit.checker.edits.apply({fault.file: text}, [fault.fix])[fault.file]
     assert mended != text
-    report = smemkit.check(smemkit.Kernel(mended)[3, 64], *args)
+    report = checked(smemkit.Kernel(mended))
     assert not report.faults, report
 
 
+LANES_DO_NOT_WAIT = FAULTY.add(source("asm", CHANGE=BY_WARP.replace("__syncwarp();", "")))
+CHANGED_AGAIN = FAULTY.add(source("global", AFTER="*map = pattern;"))
+
+
 def test_lanes_wait_for_the_lane_that_has_changed_the_map():
-    report = checked("asm", CHANGE=BY_WARP.replace("__syncwarp();", ""))
+    report = checked(FAULTY[LANES_DO_NOT_WAIT])
     assert {(fault.kind, fault.variable) for fault in report.faults} == {("race", "changed")}, report
 
 
 def test_a_map_is_not_changed_while_a_copy_may_read_it():
-    report = checked("global", AFTER="*map = pattern;")
+    report = checked(FAULTY[CHANGED_AGAIN])
     assert {(fault.hazard, fault.variable.partition("[")[0]) for fault in report.faults} == {("WAR", "maps")}, (
         report
     )
@@ -288,31 +305,41 @@ def test_a_map_that_breaks_a_rule_is_refused(case):
         kernel[3, 64](*args)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"COPY": COPY_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "a tensor map in shared memory"),
-        ({"ACQUIRE": ACQUIRE_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "where it needs global memory"),
-        ({"ACQUIRE": ACQUIRE_BY_ASM.replace('"l"(map)', '"l"((char *)map + 8)')}, "not a multiple of 64"),
-        ({"RELEASE": RELEASE_BY_ASM.replace("128", "64")}, "tensormap.cp_fenceproxy of 64 bytes, not of 128"),
-        ({"ACQUIRE": ACQUIRE_BY_ASM.replace("128", "64")}, "fence.proxy.tensormap of a number of bytes other"),
-        ({"RELEASE": "if (threadIdx.x < 16) {" + RELEASE_BY_ASM + "}"}, "16 of 64 threads wait at"),
-        ({"REPLACE": replace_by_asm({**IN_GLOBAL, "MAP": "&changed"})}, "in shared memory, where it needs global"),
-    ],
-)
+MISUSES = [
+    ({"COPY": COPY_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "a tensor map in shared memory"),
+    ({"ACQUIRE": ACQUIRE_BY_ASM.replace('"l"(map)', '"l"(&changed)')}, "where it needs global memory"),
+    ({"ACQUIRE": ACQUIRE_BY_ASM.replace('"l"(map)', '"l"((char *)map + 8)')}, "not a multiple of 64"),
+    ({"RELEASE": RELEASE_BY_ASM.replace("128", "64")}, "tensormap.cp_fenceproxy of 64 bytes, not of 128"),
+    ({"ACQUIRE": ACQUIRE_BY_ASM.replace("128", "64")}, "fence.proxy.tensormap of a number of bytes other"),
+    ({"RELEASE": "if (threadIdx.x < 16) {" + RELEASE_BY_ASM + "}"}, "16 of 64 threads wait at"),
+    ({"REPLACE": replace_by_asm({**IN_GLOBAL, "MAP": "&changed"})}, "in shared memory, where it needs global"),
+]
+for changes, _ in MISUSES:
+    MISUSED.add(source("asm", **changes))
+
+
+@pytest.mark.parametrize(("changes", "message"), MISUSES)
 def test_misuse_is_refused(changes, message):
     args, _ = arguments("cpu")
     with pytest.raises(smemkit.Error, match=message):
-        smemkit.Kernel(source("asm", **changes))[3, 64](*args)
+        MISUSED[source("asm", **changes)][3, 64](*args)
+
+
+def filled(number):
+    change = f"{replaced('elemtype', number)}{replaced('fill_mode', int(number == 7))}"
+    return source("asm", REPLACE=replace_by_asm(IN_SHARED) + change)
+
+
+for number in (2, 3, 7):
+    RIGHT.add(filled(number))
 
 
 def test_types_and_fills(device):
     args, want = arguments(device)
     args[-1].fill(-1)
     for number, holds in (2, 0), (3, 0), (7, np.nan):
-        change = f"{replaced('elemtype', number)}{replaced('fill_mode', int(number == 7))}"
         with smemkit.Device(device):
-            smemkit.Kernel(source("asm", REPLACE=replace_by_asm(IN_SHARED) + change))[3, 64](*args)
+            RIGHT[filled(number)][3, 64](*args)
         assert_array_equal(args[-1].numpy(), np.where(want == 0, np.float32(holds), want))
         args[-1].fill(-1)
 
@@ -380,14 +407,23 @@ __global__ void stores(const __grid_constant__ CUtensorMap pattern, CUtensorMap 
 """
 
 
-@pytest.mark.parametrize("where", ["nowhere", "ACQUIRE", "EARLY"])
-def test_a_map_of_another_block_is_acquired_after_its_release(where):
+def acquired(where):
     text = BETWEEN_BLOCKS
     for place in "ACQUIRE", "EARLY":
         text = text.replace(place, ACQUIRE_BY_FUNCTION if place == where else "")
+    return text
+
+
+HANDED_OVER = Variants("handed_over")
+for where in "nowhere", "ACQUIRE", "EARLY":
+    HANDED_OVER.add(acquired(where))
+
+
+@pytest.mark.parametrize("where", ["nowhere", "ACQUIRE", "EARLY"])
+def test_a_map_of_another_block_is_acquired_after_its_release(where):
     map_ = smemkit.TensorMap(np.ones((8, 8), np.float32), (8, 8))
     args = map_, np.zeros(1, "V128"), np.zeros(1, np.int32), np.zeros(1, np.float32)
-    report = smemkit.check(smemkit.Kernel(text)[2, 32], *args)
+    report = smemkit.check(HANDED_OVER[acquired(where)][2, 32], *args)
     if where == "ACQUIRE":
         assert not report.faults, report
     else:

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from cases import on
 from numpy.testing import assert_array_equal
+from together import Kernels
 
 import smemkit
 
-STENCIL = """
+KERNELS = Kernels()
+KERNELS.add("""
 __global__ void stencil(const float *in, float *out, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -18,9 +20,12 @@ __global__ void stencil(const float *in, float *out, int n)
         sum += in[i + j];
     out[i] = sum;
 }
-"""
-SHIFT = "__global__ void shift(int *to, int *from) { to[threadIdx.x] = from[threadIdx.x]; }"
-BEFORE = "__global__ void before(int *x) { x[-1] = 7; }"
+__global__ void shift(int *to, int *from) { to[threadIdx.x] = from[threadIdx.x]; }
+__global__ void before(int *x) { x[-1] = 7; }
+__global__ void element(const int *x, int i, int *y) { *y = x[i]; }
+__global__ void add(float4 *x) { x[threadIdx.x].w += 1; }
+__global__ void element_before(const int *x, int *y) { *y = x[-1]; }
+""")
 X = np.arange(70, dtype=np.float32)
 
 
@@ -41,7 +46,7 @@ def messages(launch, *args):
 
 @kinds
 def test_elements_before_a_view_are_accessible(kind):
-    stencil, x, out = smemkit.Kernel(STENCIL)[2, 32], kind(X), kind(np.zeros(64, np.float32))
+    stencil, x, out = KERNELS["stencil"][2, 32], kind(X), kind(np.zeros(64, np.float32))
     assert messages(stencil, x[3:], out, 64) == []
     assert messages(stencil, x[3:67], out, 64) == []
     (message,) = messages(stencil, x[2:], out, 64)
@@ -55,7 +60,7 @@ def test_elements_before_a_view_are_accessible(kind):
 
 @kinds
 def test_views_of_one_array_share_its_memory(kind):
-    kernel = smemkit.Kernel(SHIFT)[1, 9]
+    kernel = KERNELS["shift"][1, 9]
     y = kind(np.arange(10, dtype=np.int32))
     (fault,) = smemkit.check(kernel, y[1:], y[:-1]).faults
     assert (fault.kind, fault.hazard) == ("race", "WAR")
@@ -64,13 +69,13 @@ def test_views_of_one_array_share_its_memory(kind):
 
 @kinds
 def test_row_views_share_their_matrix(kind):
-    kernel, m = smemkit.Kernel(SHIFT), kind(np.arange(12, dtype=np.int32).reshape(3, 4))
+    kernel, m = KERNELS["shift"], kind(np.arange(12, dtype=np.int32).reshape(3, 4))
     assert messages(kernel[1, 4], m[0], m[2]) == []
     assert [fault.hazard for fault in smemkit.check(kernel[1, 5], m[0], m[1]).faults] == ["WAR"]
 
 
 def test_mapped_files_are_not_copied_with_a_view(tmp_path):
-    kernel, size = smemkit.Kernel(BEFORE)[1, 1], 1 << 40  # sparse: too large to copy
+    kernel, size = KERNELS["before"][1, 1], 1 << 40  # sparse: too large to copy
     mapped = np.memmap(tmp_path / "x", np.int32, "w+", shape=size // 4)
     x = mapped[size // 8 : size // 8 + 5]
     for view in (x, np.asarray(x), x[2:]):
@@ -80,14 +85,14 @@ def test_mapped_files_are_not_copied_with_a_view(tmp_path):
 
 def test_large_arrays_are_not_copied_with_a_view(monkeypatch):
     monkeypatch.setattr("smemkit.user_kernel.parameters._MAX_BASE_BYTES", 4 * 69)
-    kernel, x = smemkit.Kernel(BEFORE)[1, 1], X.view(np.int32)
+    kernel, x = KERNELS["before"][1, 1], X.view(np.int32)
     assert messages(kernel, x[3:]) == ["thread (0, 0, 0) writes x[-1], and x has 67 elements of 4 bytes"]
     monkeypatch.setattr("smemkit.user_kernel.parameters._MAX_BASE_BYTES", 4 * 70)
     assert messages(kernel, x[3:]) == []
 
 
 def test_a_check_does_not_change_the_base_array():
-    kernel, x = smemkit.Kernel(BEFORE)[1, 1], np.zeros(5, np.int32)
+    kernel, x = KERNELS["before"][1, 1], np.zeros(5, np.int32)
     y = as_array(x)
     assert messages(kernel, x[2:]) == messages(kernel, y[2:]) == []
     assert not x.any() and not y.numpy().any()
@@ -97,13 +102,13 @@ def test_a_check_does_not_change_the_base_array():
 def test_launch_agrees_with_check(device):
     out = np.zeros(64, np.float32)
     with smemkit.Device(device):
-        smemkit.Kernel(STENCIL)[2, 32](X[3:], out, 64)
+        KERNELS["stencil"][2, 32](X[3:], out, 64)
         assert_array_equal(out, np.convolve(X, np.ones(7), "valid"))
         x = np.zeros(5, np.int32)
-        smemkit.Kernel(BEFORE)[1, 1](x[2:])
+        KERNELS["before"][1, 1](x[2:])
         assert_array_equal(x, [0, 7, 0, 0, 0])
         y = np.arange(10, dtype=np.int32)
-        smemkit.Kernel(SHIFT)[1, 4](y[5:], y[1:])
+        KERNELS["shift"][1, 4](y[5:], y[1:])
         assert_array_equal(y, [0, 1, 2, 3, 4, 1, 2, 3, 4, 9])
 
 
@@ -133,7 +138,7 @@ def test_only_changed_elements_are_copied_back(monkeypatch):
     ],
 )
 def test_other_views_are_copied_alone(view):
-    kernel = smemkit.Kernel("__global__ void fetch(const int *x, int i, int *y) { *y = x[i]; }")[1, 1]
+    kernel = KERNELS["element"][1, 1]
     x, y = view(np.arange(24, dtype=np.int32).reshape(4, 6)), np.zeros(1, np.int32)
     assert messages(kernel, x, x.size - 1, y) == []
     assert f"reads x[{x.size}], and x has {x.size} elements of 4 bytes" in messages(kernel, x, x.size, y)[0]
@@ -143,7 +148,7 @@ def test_other_views_are_copied_alone(view):
 
 def test_misaligned_vector_views_are_copied_alone():
     """x[1:] of floats is misaligned for float4 in its base array: only the view is copied."""
-    kernel = smemkit.Kernel("__global__ void add(float4 *x) { x[threadIdx.x].w += 1; }")[1, 2]
+    kernel = KERNELS["add"][1, 2]
     x = np.zeros(12, np.float32)
     with smemkit.Device("cpu"):
         kernel(x[1:9])
@@ -153,12 +158,12 @@ def test_misaligned_vector_views_are_copied_alone():
 def test_elements_before_a_read_only_view_are_accessible():
     x = np.zeros(8, np.int32)
     x.flags.writeable = False
-    kernel = smemkit.Kernel("__global__ void fetch(const int *x, int *y) { *y = x[-1]; }")[1, 1]
+    kernel = KERNELS["element_before"][1, 1]
     assert messages(kernel, x[1:], np.zeros(1, np.int32)) == []
 
 
 def test_views_on_the_device(device):
     x = on(device, X)
     out = on(device, np.zeros(64, np.float32))
-    smemkit.Kernel(STENCIL)[2, 32](x[3:], out, 64)
+    KERNELS["stencil"][2, 32](x[3:], out, 64)
     assert_array_equal(out.numpy(), np.convolve(X, np.ones(7), "valid"))
