@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from kernel_files import TESTS, read
-from together import together
+from together import Kernels, Variants, together
 
 import smemkit
 from smemkit.checker.edits import Edit, Fix, apply
@@ -64,10 +64,15 @@ def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
 
 
 FLOATS = (np.zeros(8192, np.float32),)
+KERNELS = Kernels()  # those whose fixes are not applied
 
 
-def check(source, grid=1, block=64, shared=0, arguments=FLOATS, **options):
-    return smemkit.check(smemkit.Kernel(source)[grid, block, shared], *arguments, **options)
+def check(source, *shape, **options):
+    return check_kernel(smemkit.Kernel(source), *shape, **options)
+
+
+def check_kernel(kernel, grid=1, block=64, shared=0, arguments=FLOATS, **options):
+    return smemkit.check(kernel[grid, block, shared], *arguments, **options)
 
 
 def check_fixed(source, report, grid=1, block=64, arguments=FLOATS):
@@ -150,8 +155,8 @@ def test_branch_that_some_threads_do_not_enter_is_ended_before_the_barrier():
     assert check_fixed(source, report).ok
 
 
-def test_return_before_a_missing_barrier_keeps_the_fix_to_words():
-    source = """__global__ void k(float *x)
+KERNELS.add("""
+__global__ void returns_early(float *x)
 {
     __shared__ float s[64];
     int t = threadIdx.x;
@@ -160,8 +165,11 @@ def test_return_before_a_missing_barrier_keeps_the_fix_to_words():
     s[t] = x[t];
     x[t] = s[49 - t];
 }
-"""
-    (fault,) = check(source).faults
+""")
+
+
+def test_return_before_a_missing_barrier_keeps_the_fix_to_words():
+    (fault,) = check_kernel(KERNELS["returns_early"]).faults
     assert not fault.fix.edits
     assert "leave early" in fault.fix
 
@@ -185,59 +193,91 @@ def test_divergent_shuffle_is_about_lanes_and_not_barriers_of_the_block():
     assert check_fixed(source, report).ok
 
 
-def test_a_launch_with_too_little_dynamic_shared_memory_is_given_the_bytes():
-    source = """__global__ void k(float *x)
+KERNELS.add("""
+__global__ void reverse(float *x)
 {
     extern __shared__ float s[];
     s[threadIdx.x] = x[threadIdx.x];
     __syncthreads();
     x[threadIdx.x] = s[63 - threadIdx.x];
 }
-"""
-    report = check(source)
+""")
+
+
+def test_a_launch_with_too_little_dynamic_shared_memory_is_given_the_bytes():
+    report = check_kernel(KERNELS["reverse"])
     (fault,) = report.faults
     assert "no dynamic shared memory" in fault.fix
     assert "--shared 256" in fault.fix
     assert "if (" not in fault.fix
-    assert check(source, shared=fault.fix.shared_bytes).ok
+    assert check_kernel(KERNELS["reverse"], shared=fault.fix.shared_bytes).ok
 
 
-def test_early_return_is_distinguished_from_a_divergent_barrier():
-    source = """__global__ void k(float *x)
+KERNELS.add("""
+__global__ void early_return(float *x)
 {
     if (threadIdx.x >= 50)
         return;
     __syncthreads();
     x[threadIdx.x] = 1;
 }
-"""
-    (fault,) = check(source).faults
+__global__ void divergent_barrier(float *x)
+{
+    if (threadIdx.x >= 50)
+        __syncthreads();
+    x[threadIdx.x] = 1;
+}
+""")
+
+
+def test_early_return_is_distinguished_from_a_divergent_barrier():
+    (fault,) = check_kernel(KERNELS["early_return"]).faults
     assert fault.title == "early return before a barrier"
     for words in ("programming guide", "Volta", "strict"):
         assert words in fault.meaning
-    (other,) = check(source.replace("return;\n    __syncthreads();", "__syncthreads();")).faults
+    (other,) = check_kernel(KERNELS["divergent_barrier"]).faults
     assert other.title == "barrier divergence"
 
 
-@pytest.mark.parametrize(
-    ("value", "severity"), [("1", "warning"), ("n", "warning"), ("t", "error"), ("blockIdx.x", "warning")]
-)
+STORED = {"1": "warning", "n": "warning", "t": "error", "blockIdx.x": "warning"}
+STORE = "__global__ void k(float *x, int n) {\n int t = threadIdx.x;\n x[0] = VALUE;\n}"
+STORES = Variants("k")
+for value in STORED:
+    STORES.add(STORE.replace("VALUE", value))
+
+
+@pytest.mark.parametrize(("value", "severity"), STORED.items())
 def test_same_value_stores_by_one_instruction_are_warnings(value, severity):
-    source = f"__global__ void k(float *x, int n) {{\n int t = threadIdx.x;\n x[0] = {value};\n}}"
-    report = check(source, arguments=(np.zeros(64, np.float32), 3))
+    kernel = STORES[STORE.replace("VALUE", value)]
+    report = check_kernel(kernel, arguments=(np.zeros(64, np.float32), 3))
     assert {fault.severity for fault in report.faults} == {severity}
     assert report.ok == (severity == "warning")
-    between = check(source, grid=2, block=1, arguments=(np.zeros(64, np.float32), 3))
+    between = check_kernel(kernel, grid=2, block=1, arguments=(np.zeros(64, np.float32), 3))
     expected = "error" if value == "blockIdx.x" else severity if value != "t" else "warning"
     assert {fault.severity for fault in between.faults} <= {expected, "error"}
 
 
+KERNELS.add("""
+__global__ void all_store(float *x)
+{
+    __shared__ int s;
+    s = 1;
+    x[threadIdx.x] = s;
+}
+__global__ void some_store(float *x)
+{
+    __shared__ int s;
+    if (threadIdx.x < 7) s = 1;
+    x[threadIdx.x] = s;
+}
+""")
+
+
 def test_reading_a_value_that_all_store_is_a_warning():
-    source = "__global__ void k(float *x) {\n __shared__ int s;\n s = 1;\n x[threadIdx.x] = s;\n}"
-    report = check(source)
+    report = check_kernel(KERNELS["all_store"])
     assert report.ok, report
     assert {fault.severity for fault in report.faults} == {"warning"}
-    other = check(source.replace("s = 1;", "if (threadIdx.x < 7) s = 1;"))
+    other = check_kernel(KERNELS["some_store"])
     assert not other.ok
 
 
@@ -261,8 +301,8 @@ def test_step_in_two_loops_gets_its_barrier_in_the_loop_that_all_run():
     assert check_fixed(source, report).ok
 
 
-def test_interleaved_branches_are_divergent_and_not_misaligned():
-    source = """__global__ void k(float *x)
+KERNELS.add("""
+__global__ void interleaved(float *x)
 {
     int i = threadIdx.x;
     if (i % 2)
@@ -270,8 +310,11 @@ def test_interleaved_branches_are_divergent_and_not_misaligned():
     else
         x[i] = 2;
 }
-"""
-    report = check(source)
+""")
+
+
+def test_interleaved_branches_are_divergent_and_not_misaligned():
+    report = check_kernel(KERNELS["interleaved"])
     assert "divergent warps at" in report.headline
     assert "16 of 32 lanes active" in report.headline
     assert "sectors" not in report.headline
@@ -280,10 +323,16 @@ def test_interleaved_branches_are_divergent_and_not_misaligned():
         assert "past the start of a sector" not in line.advice
 
 
+KERNELS.add("""
+__global__ void one_a_block(float *x) { x[blockIdx.x] = 1; }
+""")
+
+
 def test_verdict_says_how_many_blocks_it_is_based_on():
-    source = "__global__ void k(float *x) { x[blockIdx.x] = 1; }"
-    assert check(source, grid=4000, block=1).headline.startswith("no faults in 16 of 4,000 blocks")
-    assert check(source, grid=7, block=1).headline.startswith("no faults in 7 blocks")
+    assert check_kernel(KERNELS["one_a_block"], grid=4000, block=1).headline.startswith(
+        "no faults in 16 of 4,000 blocks"
+    )
+    assert check_kernel(KERNELS["one_a_block"], grid=7, block=1).headline.startswith("no faults in 7 blocks")
 
 
 def test_json_has_the_fix():
@@ -306,34 +355,62 @@ def test_edits_of_several_fixes_are_applied_together():
 # ---- reads out of bounds ----
 
 
-def bounds_faults(body, *arguments, parameters="const unsigned *x, float *y"):
-    source = f"__global__ void k({parameters})\n{{\n{body}\n}}\n"
-    report = check(source, block=32, arguments=arguments)
+def bounds_faults(kernel, *arguments):
+    report = check_kernel(kernel, block=32, arguments=arguments)
     return report, [fault for fault in report.faults if fault.kind == "out_of_bounds"]
+
+
+KERNELS.add("""
+__global__ void index(const unsigned *x, float *y)
+{
+    int j = x[threadIdx.x + 4096];
+    y[j] = 1;
+}
+""")
 
 
 @pytest.mark.parametrize("length", [64, 4, 1])
 def test_a_thread_continues_after_a_read_out_of_bounds(length):
     """Near the array, and in the guard pages around it."""
-    body = "int j = x[threadIdx.x + 4096];\ny[j] = 1;"
-    report, faults = bounds_faults(body, np.zeros(length, np.uint32), np.zeros(64, np.float32))
-    assert [fault.line for fault in faults] == [3, 4], report
+    report, faults = bounds_faults(KERNELS["index"], np.zeros(length, np.uint32), np.zeros(64, np.float32))
+    first = KERNELS.line("int j", "index")
+    assert [fault.line for fault in faults] == [first, first + 1], report
     assert "reads" in faults[0].message
     assert "writes" in faults[1].message
 
 
+KERNELS.add("""
+__global__ void shared_index(const unsigned *x, float *y)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = 0;
+    int j = *(s + 32 + threadIdx.x * 512);
+    y[j] = 1;
+}
+""")
+
+
 def test_a_read_of_shared_memory_out_of_bounds_gives_poison():
-    body = "__shared__ int s[32];\ns[threadIdx.x] = 0;\nint j = *(s + 32 + threadIdx.x * 512);\ny[j] = 1;"
-    report, faults = bounds_faults(body, np.zeros(4, np.uint32), np.zeros(64, np.float32))
-    assert {5, 6} <= {fault.line for fault in faults}, report
+    report, faults = bounds_faults(KERNELS["shared_index"], np.zeros(4, np.uint32), np.zeros(64, np.float32))
+    first = KERNELS.line("int j", "shared_index")
+    assert {first, first + 1} <= {fault.line for fault in faults}, report
+
+
+KERNELS.add("""
+__global__ void bound(const unsigned *x, float *y)
+{
+    unsigned n = x[4096 + threadIdx.x];
+    for (unsigned i = 0; i < n; i++)
+        y[threadIdx.x] += 1;
+}
+""")
 
 
 def test_poison_as_the_bound_of_a_loop_ends(monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
-    body = "unsigned n = x[4096 + threadIdx.x];\nfor (unsigned i = 0; i < n; i++)\n    y[threadIdx.x] += 1;"
-    report, faults = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    report, faults = bounds_faults(KERNELS["bound"], np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
-    assert faults[0].line == 3
+    assert faults[0].line == KERNELS.line("unsigned n", "bound")
 
 
 LOOPS = together(
@@ -371,40 +448,58 @@ def test_poison_as_the_bound_of_a_block_s_loop_ends(name, monkeypatch):
     assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize(
-    "body",
-    {
-        "its own": "unsigned n = x[64];\nwhile (atomicAdd((unsigned *)y, 0u) != n) ;",
-        "a flag": "if (threadIdx.x == 0) {\nunsigned n = x[64];\nfor (unsigned i = 0; i < n; i++) y[0] += 1;\n"
-        "arrived = 1;\n}\nelse while (*(volatile unsigned *)&arrived == 0) ;",
-        "two reads of a line": "unsigned n = x[64] | (unsigned)(y + 1)[63];\n"
-        "while (atomicAdd((unsigned *)y, 0u) != n) ;",
-    }.items(),
-    ids=lambda item: item[0],
-)
-def test_a_wait_for_poison_is_folded_under_the_read(body):
+WAITS = {
+    "its own": "unsigned n = x[64];\nwhile (atomicAdd((unsigned *)y, 0u) != n) ;",
+    "a flag": "if (threadIdx.x == 0) {\nunsigned n = x[64];\nfor (unsigned i = 0; i < n; i++) y[0] += 1;\n"
+    "arrived = 1;\n}\nelse while (*(volatile unsigned *)&arrived == 0) ;",
+    "two reads of a line": "unsigned n = x[64] | (unsigned)(y + 1)[63];\n"
+    "while (atomicAdd((unsigned *)y, 0u) != n) ;",
+}
+WAITING = "__device__ unsigned arrived;\n__global__ void k(const unsigned *x, float *y) {\nBODY\n}"
+WAITS_FOR_POISON = Variants("k")
+for body in WAITS.values():
+    WAITS_FOR_POISON.add(WAITING.replace("BODY", body))
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wait_for_poison_is_folded_under_the_read(name):
     """Of others for a thread that was terminated, or of the thread itself, unless it is terminated first."""
-    source = f"__device__ unsigned arrived;\n__global__ void k(const unsigned *x, float *y) {{\n{body[1]}\n}}"
-    kernel = smemkit.Kernel(source)["k"]
+    kernel = WAITS_FOR_POISON[WAITING.replace("BODY", WAITS[name])]
     report = smemkit.check(kernel[1, 32], np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert {fault.kind for fault in report.faults} == {"out_of_bounds"}, report
     waits = [consequence for fault in report.faults for consequence in fault.knock_on]
-    assert len(waits) == 1 or (not waits and body[0] != "a flag")
+    assert len(waits) == 1 or (not waits and name != "a flag")
     for wait in waits:
         assert wait.kind == "hang"
         assert {wait.other_line} == {fault.line for fault in report.faults}
         assert "The same fix removes endless wait" in " ".join(str(report).split())
 
 
+KERNELS.add("""
+__global__ void others_wait(const unsigned *x, float *y)
+{
+    if (threadIdx.x == 31)
+        y[0] = x[4096];
+    while (((volatile float *)y)[1] == 0 && threadIdx.x < 31)
+        ;
+}
+__global__ void reads_on(const unsigned *x, float *y)
+{
+    int i = 0;
+    while (x[i] != 7u)
+        i++;
+    y[0] = i;
+}
+""")
+
+
 def test_a_wait_of_a_thread_without_poison_is_a_fault_of_its_own():
-    body = "if (threadIdx.x == 31)\ny[0] = x[4096];\nwhile (((volatile float *)y)[1] == 0 && threadIdx.x < 31) ;"
-    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    report, _ = bounds_faults(KERNELS["others_wait"], np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert [fault.kind for fault in report.faults] == ["out_of_bounds", "hang"], report
 
 
 def test_a_loop_that_only_reads_out_of_bounds_ends():
-    body = "int i = 0;\nwhile (x[i] != 7u)\n    i++;\ny[0] = i;"
-    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    report, _ = bounds_faults(KERNELS["reads_on"], np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import Kernels
 
 import smemkit
 
@@ -19,7 +20,7 @@ SUMS = """
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
 namespace cg = cooperative_groups;
-__global__ void sums(const int *x, int *y, int steps)
+__global__ void NAME(const int *x, int *y, int steps)
 {
     __shared__ alignas(16) int s[2][64];
     __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
@@ -56,10 +57,18 @@ THREAD_COPY = (
 )
 ROLE = "block, &state, first ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer"
 PIPELINES = {
-    "all threads": ("block, &state", "true", "true", BLOCK_COPY),
-    "a number of producers": ("block, &state, 32", "first", "!first", WARP_COPY),
+    "all_threads": ("block, &state", "true", "true", BLOCK_COPY),
+    "number_of_producers": ("block, &state, 32", "first", "!first", WARP_COPY),
     "roles": (ROLE, "first", "!first", THREAD_COPY),
 }
+
+
+KERNELS = Kernels()
+for spelling, texts in PIPELINES.items():
+    source = SUMS.replace("NAME", spelling)
+    for name, text in zip(("MADE", "PRODUCES", "CONSUMES", "COPY"), texts, strict=True):
+        source = source.replace(name, text)
+    KERNELS.add(source)
 
 
 def kernel(source):
@@ -70,11 +79,8 @@ def kernel(source):
 @pytest.mark.parametrize("spelling", PIPELINES)
 @pytest.mark.covering(1, most=2)
 def test_pipelines_of_a_block(spelling):
-    source = SUMS
-    for name, text in zip(("MADE", "PRODUCES", "CONSUMES", "COPY"), PIPELINES[spelling], strict=True):
-        source = source.replace(name, text)
     x, y = np.arange(STEPS * 64, dtype=np.int32).reshape(STEPS, 64), np.zeros(32, np.int32)
-    launch = kernel(source)[1, 64]
+    launch = KERNELS[spelling][1, 64]
     launch(x, y, STEPS)
     assert_array_equal(y, (x.sum(0)[::-1] * np.arange(1, 65)).reshape(2, 32).sum(0))
     for schedule in ("serial", "random", "lockstep"):
@@ -82,10 +88,9 @@ def test_pipelines_of_a_block(spelling):
         assert report.ok, report
 
 
-def test_a_thread_scope_pipeline_arrives_at_a_barrier():
-    source = """
+REVERSED = """
 #include <cuda/pipeline>
-__global__ void reversed(const float *x, float *y)
+__global__ void NAME(const float *x, float *y)
 {
     __shared__ float s[64];
     __shared__ cuda::barrier<cuda::thread_scope_block> b;
@@ -95,26 +100,29 @@ __global__ void reversed(const float *x, float *y)
     cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
     cuda::memcpy_async(&s[threadIdx.x], &x[threadIdx.x], sizeof(float), pipe);
     cuda::pipeline_producer_commit(pipe, b);
-    b.arrive_and_wait();
+    b.USE();
     y[threadIdx.x] = s[63 - threadIdx.x];
 }
 """
+KERNELS.add(REVERSED.replace("NAME", "waits").replace("USE", "arrive_and_wait"))
+KERNELS.add(REVERSED.replace("NAME", "does_not_wait").replace("USE", "arrive"))
+
+
+def test_a_thread_scope_pipeline_arrives_at_a_barrier():
     x, y = np.random.default_rng(5).random(64, np.float32), np.zeros(64, np.float32)
-    launch = kernel(source)[1, 64]
+    launch = KERNELS["waits"][1, 64]
     launch(x, y)
     assert_array_equal(y, x[::-1])
     report = smemkit.check(launch, x, y)
     assert report.ok, report
-    report = smemkit.check(kernel(source.replace("b.arrive_and_wait()", "b.arrive()"))[1, 64], x, y)
+    report = smemkit.check(KERNELS["does_not_wait"][1, 64], x, y)
     assert not report.ok
     assert {fault.kind for fault in report.faults} == {"race"}
 
 
-@pytest.mark.parametrize("wait", ["b.wait_parity(phase & 1);", "while (!b.try_wait_parity(phase & 1)) {}"])
-def test_barriers_are_waited_for_by_parity(wait):
-    source = """
+TURNS = """
 #include <cuda/barrier>
-__global__ void turns(int *x, int phases)
+__global__ void NAME(int *x, int phases)
 {
     __shared__ int s[64];
     __shared__ cuda::barrier<cuda::thread_scope_block> b;
@@ -131,19 +139,24 @@ __global__ void turns(int *x, int phases)
     }
     x[threadIdx.x] = value;
 }
-""".replace("WAIT", wait)
+"""
+KERNELS.add(TURNS.replace("NAME", "wait_parity").replace("WAIT", "b.wait_parity(phase & 1);"))
+KERNELS.add(TURNS.replace("NAME", "try_wait_parity").replace("WAIT", "while (!b.try_wait_parity(phase & 1)) {}"))
+
+
+@pytest.mark.parametrize("name", ["wait_parity", "try_wait_parity"])
+def test_barriers_are_waited_for_by_parity(name):
     x = np.arange(64, dtype=np.int32)
-    launch = kernel(source)[1, 64]
+    launch = KERNELS[name][1, 64]
     launch(x, 3)
     assert_array_equal(x, np.roll(np.arange(64), -3))
     report = smemkit.check(launch, x, 3)
     assert report.ok, report
 
 
-def test_a_barrier_that_others_have_not_seen_initialised_is_a_race():
-    source = """
+KERNELS.add("""
 #include <cuda/barrier>
-__global__ void k(int *x)
+__global__ void not_seen(int *x)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> b;
     if (threadIdx.x == 0)
@@ -151,8 +164,11 @@ __global__ void k(int *x)
     b.arrive_and_wait();
     x[threadIdx.x] = 1;
 }
-"""
-    report = smemkit.check(kernel(source)[1, 64], np.zeros(64, np.int32))
+""")
+
+
+def test_a_barrier_that_others_have_not_seen_initialised_is_a_race():
+    report = smemkit.check(KERNELS["not_seen"][1, 64], np.zeros(64, np.int32))
     assert not report.ok
     assert any(fault.kind == "race" and fault.variable.startswith("b") for fault in report.faults), report
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from together import Variants
 
 import smemkit
 
@@ -39,14 +40,26 @@ __global__ void moved(const __grid_constant__ CUtensorMap from, const __grid_con
 """
 
 
-def kernel(
-    rank, guard="(c0 | c1 | c2 | c3 | c4) >= 0", device="cpu", shown="bytes"
-):  # only a load may begin before 0
+INSIDE = "(c0 | c1 | c2 | c3 | c4) >= 0"  # only a load may begin before 0
+
+
+def moved(rank, guard=INSIDE, shown="bytes"):
     coordinates = [", ".join(f"%{first + i}" for i in range(rank)) for first in (3, 2)]
     text = MOVED.replace("RANK", str(rank)).replace("FROM", coordinates[0]).replace("TO", coordinates[1])
-    text = text.replace("GUARD", guard).replace("SHOWN", str(shown))
-    with smemkit.Device(device):
-        return smemkit.Kernel(text)
+    return text.replace("GUARD", guard).replace("SHOWN", str(shown))
+
+
+KERNELS = Variants("moved")
+for rank in range(1, 6):
+    KERNELS.add(moved(rank))
+for guard in ("false", "true"):
+    KERNELS.add(moved(2, guard))
+for swizzle in (32, 64, 128):
+    KERNELS.add(moved(2, shown=16 * swizzle))
+
+
+def kernel(rank, guard=INSIDE, shown="bytes"):
+    return KERNELS[moved(rank, guard, shown)]
 
 
 def box_of(x, box, first, fill):
@@ -131,7 +144,7 @@ def test_rows_that_are_shorter_than_the_swizzle(device, swizzle, row):
     y = np.zeros_like(x)
     maps = [smemkit.TensorMap(one, (16, row // 2), swizzle=swizzle) for one in (x, y)]
     seen = np.zeros(16 * swizzle, np.uint8)
-    kernel(2, device=device, shown=seen.size)[1, 32, 2048](*maps, seen, 16 * row, 0, 0, 0, 0, 0)
+    kernel(2, shown=seen.size)[1, 32, 2048](*maps, seen, 16 * row, 0, 0, 0, 0, 0)
     for r, c in np.ndindex(16, row // 16):
         at = r * swizzle + c * 16
         at ^= (at >> 7 & (swizzle // 16 - 1)) << 4
@@ -147,7 +160,7 @@ def test_the_nan_beyond_an_array(device, dtype):
     x = np.ones((4, 32), dtype)
     smap = smemkit.TensorMap(x, (2, 32), fill="nan")
     seen = np.zeros(64 * x.itemsize, np.uint8)
-    kernel(2, "false", device)[1, 32, 1024](smap, smap, seen, seen.size, 0, 3, 0, 0, 0)
+    kernel(2, "false")[1, 32, 1024](smap, smap, seen, seen.size, 0, 3, 0, 0, 0)
     assert_array_equal(seen[: seen.size // 2].view(dtype), x[3])
     assert set(seen[seen.size // 2 :].view(np.uint16).tolist()) == {0x7FF7}
 
@@ -160,7 +173,7 @@ def test_what_lies_in_gaps_stays_as_it_is(device, kind):
     views = x[2:10, 4:24], y[1:9, 8:28]
     maps = [smemkit.TensorMap(view, (8, 16)) for view in views]
     seen = np.zeros(512, np.uint8)
-    launch = kernel(2, device=device)[1, 32, 1024]
+    launch = kernel(2)[1, 32, 1024]
     launch(*maps, seen, 512, 8, 0, 0, 0, 0)
     want = np.zeros((8, 16), np.int32)  # zeros beyond the view's 20 columns
     want[:, :12] = np.asarray(views[0])[:, 8:]
@@ -222,7 +235,7 @@ def test_a_load_rounds_to_tf32(device):
     y, seen = np.zeros_like(x), np.zeros(x.nbytes, np.uint8)
     maps = smemkit.TensorMap(x, (8, 32), tf32=True), smemkit.TensorMap(y, (8, 32))
     assert repr(maps[0]) == "TensorMap(float32, shape (8, 32), box (8, 32), swizzle 0, rounded to TF32)"
-    kernel(2, device=device)[1, 32, 1024](*maps, seen, x.nbytes, 0, 0, 0, 0, 0)
+    kernel(2)[1, 32, 1024](*maps, seen, x.nbytes, 0, 0, 0, 0, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         want = rounded_to_tf32(x).astype(np.float32)
     want[~np.isfinite(x)] = x[~np.isfinite(x)]
@@ -236,7 +249,7 @@ def test_tf32_outside_the_tensor_is_nan(device):
     x, seen = np.ones((4, 32), np.float32), np.zeros(1024, np.uint8)
     to = smemkit.TensorMap(np.zeros((8, 32), np.float32), (8, 32))
     map_ = smemkit.TensorMap(x, (8, 32), tf32=True, fill="nan")
-    kernel(2, device=device)[1, 32, 1024](map_, to, seen, 1024, 0, 0, 0, 0, 0)
+    kernel(2)[1, 32, 1024](map_, to, seen, 1024, 0, 0, 0, 0, 0)
     assert_array_equal(seen.view(np.float32), np.repeat(np.float32([1, np.nan]), 128))
 
 
