@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from cases import ROOT, on, run_python
 from numpy.testing import assert_allclose, assert_array_equal
+from together import Kernels
 
 import smemkit
 from smemkit.cuda_source.scanner import scan
@@ -56,6 +57,9 @@ def default_device(request):
         pytest.importorskip("cuda.core")
     with smemkit.Device(name):
         yield
+
+
+KERNELS = Kernels()  # for the CPU device
 
 
 @cache
@@ -438,11 +442,23 @@ with smemkit.Device({device!r}):
         assert "assertion failed: n < 10" in done.stdout
 
 
+KERNELS.add("""
+__global__ void fails(int *x, int *y) { *x = 1; y[100000] = 1; }
+__global__ void large(int *x) { __shared__ int a[9999], b[9999]; a[0] = b[0] = 1; }
+__global__ void shuffles(int *x)
+{
+    if (threadIdx.x < 20)
+        *x = __shfl_sync(~0u, 1, 25);
+}
+__global__ void waits(int *x) { while (!*(volatile int *)x) __threadfence(); }
+__global__ void answers(volatile int *x) { x[1] = 1; while (!x[0]) __threadfence(); }
+""")
+
+
 def test_a_failed_kernel_does_not_change_numpy_arrays():
-    kernel = kernel_on("cpu", "__global__ void k(int *x, int *y) { *x = 1; y[100000] = 1; }")
     x = np.zeros(1, np.int32)
-    with pytest.raises(smemkit.Error, match=r"illegal write.*kernel k, block"):
-        kernel[1, 1](x, np.zeros(1, np.int32))
+    with pytest.raises(smemkit.Error, match=r"illegal write.*kernel fails, block"):
+        KERNELS["fails"][1, 1](x, np.zeros(1, np.int32))
     assert x == 0
 
 
@@ -479,26 +495,22 @@ def test_writes_outside_shared_arrays_raise(where, bytes):
 
 
 def test_too_much_static_shared_memory_is_refused():
-    kernel = kernel_on("cpu", "__global__ void k(int *x) { __shared__ int a[9999], b[9999]; a[0] = b[0] = 1; }")
     with pytest.raises(smemkit.Error, match="too much static shared memory: 79992 bytes with b"):
-        kernel[1, 1](np.zeros(1, np.int32))
+        KERNELS["large"][1, 1](np.zeros(1, np.int32))
 
 
 def test_a_shuffle_from_an_exited_lane_raises():
-    kernel = kernel_on(
-        "cpu", "__global__ void k(int *x) {\nif (threadIdx.x < 20)\n*x = __shfl_sync(~0u, 1, 25); }"
-    )
     with pytest.raises(
         smemkit.Error,
-        match=r"^undefined shuffle at kernel.cu:3: lane \d+ reads lane 25, which has exited in kernel k, "
-        r"block \(0, 0, 0\), thread \(\d+, 0, 0\)$",
+        match=rf"^undefined shuffle at kernel.cu:{KERNELS.line('__shfl_sync')}: lane \d+ reads lane 25, "
+        r"which has exited in kernel shuffles, block \(0, 0, 0\), thread \(\d+, 0, 0\)$",
     ):
-        kernel[1, 32](np.zeros(1, np.int32))
+        KERNELS["shuffles"][1, 32](np.zeros(1, np.int32))
 
 
 def test_ctrl_c():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
-    kernel = kernel_on("cpu", "__global__ void k(int *x) { while (!*(volatile int *)x) __threadfence(); }")
+    kernel = KERNELS["waits"]
     x = smemkit.zeros(1, np.int32, device="cpu")  # this thread could set it: no endless wait
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -507,7 +519,7 @@ def test_ctrl_c():
 
 def test_other_threads_run_during_a_launch():
     """A launch releases the GIL: this thread runs meanwhile, and stops the kernel by writing to its array."""
-    kernel = kernel_on("cpu", "__global__ void k(volatile int *x) { x[1] = 1; while (!x[0]) __threadfence(); }")
+    kernel = KERNELS["answers"]
     x = smemkit.zeros(2, np.int32)
     thread = threading.Thread(target=lambda: kernel[1, 1](x))
     thread.start()

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from numpy.testing import assert_array_equal
+from together import Kernels
 
 import smemkit
 
+KERNELS = Kernels()  # all but those that compute a table of functions
 SIGNED = [-30, -7.3, -2, -0.7, -1e-3, 1e-9, 0.1, 0.5, 1, 1.7, 3, 9.5, 27]
 POSITIVE = [1e-12, 1e-3, 0.1, 0.5, 0.99, 1, 1.5, 3, 7.9, 20, 1e3, 1e10]
 UNIT = [-0.999, -0.75, -0.3, -1e-6, 1e-9, 0.1, 0.5, 0.75, 0.9, 0.9999]
@@ -173,32 +175,36 @@ def test_bessel_functions_keep_the_guides_absolute_bounds():
             assert abs(ys[:count] - exact).max() <= bound
 
 
+OVERLOADED = "sin cos exp log sqrt rsqrt cbrt rcbrt sinpi cospi erfinv erfcinv normcdf erfcx j0 j1 y0 y1 exp10"
+SIZES = "".join(f"static_assert(sizeof {name}(x) == 4);\n" for name in OVERLOADED.split())
+KERNELS.add(
+    "__global__ void overloads(float *y) {\nconst float x = y[0];\n" + SIZES + "float whole, s, c; int n;\n"
+    "y[1] = modf(x, &whole); y[2] = whole; y[3] = pow(x, 2.0f); y[4] = remquo(x, 2.0f, &n) + n;\n"
+    "sincos(x, &s, &c); y[5] = s * s + c * c; sincospi(0.5f, &s, &c); y[6] = s + c;\n"
+    "y[7] = jn(1, x) + yn(1, x);\n}"
+)
+
+
 def test_overloads_for_float_return_float():
-    names = "sin cos exp log sqrt rsqrt cbrt rcbrt sinpi cospi erfinv erfcinv normcdf erfcx j0 j1 y0 y1 exp10"
-    checks = "".join(f"static_assert(sizeof {name}(x) == 4);\n" for name in names.split())
-    source = (
-        "__global__ void k(float *y) {\nconst float x = y[0];\n" + checks + "float whole, s, c; int n;\n"
-        "y[1] = modf(x, &whole); y[2] = whole; y[3] = pow(x, 2.0f); y[4] = remquo(x, 2.0f, &n) + n;\n"
-        "sincos(x, &s, &c); y[5] = s * s + c * c; sincospi(0.5f, &s, &c); y[6] = s + c;\n"
-        "y[7] = jn(1, x) + yn(1, x);\n}"
-    )
     y = np.full(8, 3.5, np.float32)
-    smemkit.Kernel(source)[1, 1](y)
+    KERNELS["overloads"][1, 1](y)
     assert_array_equal(y[1:5], [0.5, 3, 12.25, 1.5])  # 3.5 = 2 * 2 - 0.5
     assert abs(y[5:7] - 1).max() < 1e-6
 
 
-def test_norms_of_arrays():
-    source = """
-    __global__ void k(int n, const float *x, const double *d, double *y)
+NORMS = """
+    __global__ void norms(int n, const float *x, const double *d, double *y)
     {
         y[0] = normf(n, x); y[1] = rnormf(n, x); y[2] = norm(n, d); y[3] = rnorm(n, d);
     }"""
-    y = np.zeros(4)
+
+
+def test_norms_of_arrays():
+    norms, y = smemkit.Kernel(NORMS), np.zeros(4)
     x = np.array([1e30, 2e30, 2e30], np.float32)
-    smemkit.Kernel(source)[1, 1](3, x, np.array([1e200, 4e200, 8e200]), y)
+    norms[1, 1](3, x, np.array([1e200, 4e200, 8e200]), y)
     assert np.allclose(y, [3e30, 1 / 3e30, 9e200, 1 / 9e200], rtol=1e-6)
-    report = smemkit.check(smemkit.Kernel(source)[1, 1], 4, x, np.zeros(4), y)
+    report = smemkit.check(norms[1, 1], 4, x, np.zeros(4), y)
     assert [fault.kind for fault in report.faults] == ["out_of_bounds"]
 
 
@@ -212,22 +218,24 @@ FMA = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "name"), [(np.float32, "__fmaf"), (np.float64, "__fma"), (np.float32, "__fmaf_ieee")]
-)
-def test_fused_operations_with_a_direction(dtype, name):
+FUSED = {"__fmaf": np.float32, "__fma": np.float64, "__fmaf_ieee": np.float32}
+for name, dtype in FUSED.items():
     kind = "float" if dtype == np.float32 else "double"
-    source = (
-        f"__global__ void k(const {kind} *x, {kind} *y) {{ const int i = threadIdx.x, n = blockDim.x;\n"
+    KERNELS.add(
+        f"__global__ void fused{name}(const {kind} *x, {kind} *y) {{ const int i = threadIdx.x, n = blockDim.x;\n"
         + "".join(
             f"y[{row} * n + i] = {name}_{mode}(x[3 * i], x[3 * i + 1], x[3 * i + 2]);\n"
             for row, mode in enumerate(("rn", "rd", "ru", "rz"))
         )
         + "}"
     )
+
+
+@pytest.mark.parametrize(("name", "dtype"), FUSED.items())
+def test_fused_operations_with_a_direction(name, dtype):
     x = np.array(FMA, dtype)
     y = np.zeros((4, len(FMA)), dtype)
-    smemkit.Kernel(source)[1, len(FMA)](x, y)
+    KERNELS[f"fused{name}"][1, len(FMA)](x, y)
     with mp.workprec(300):
         for (a, b, c), (near, down, up, zero) in zip(x.astype(float), y.T, strict=True):
             exact = mpf(a) * mpf(b) + mpf(c)
@@ -237,15 +245,18 @@ def test_fused_operations_with_a_direction(dtype, name):
             assert zero == (up if exact < 0 else down)
 
 
+KERNELS.add("""
+__global__ void directed(long long x, double *y)
+{
+    y[0] = __ll2double_rd(x); y[1] = __ll2double_ru(x); y[2] = __ll2double_rz(-x);
+    y[3] = __ull2double_ru(x); y[4] = __ull2double_rz(x);
+}
+""")
+
+
 def test_integers_to_double_with_a_direction():
-    source = """
-    __global__ void k(long long x, double *y)
-    {
-        y[0] = __ll2double_rd(x); y[1] = __ll2double_ru(x); y[2] = __ll2double_rz(-x);
-        y[3] = __ull2double_ru(x); y[4] = __ull2double_rz(x);
-    }"""
     y, x = np.zeros(5), 2**60 + 1
-    smemkit.Kernel(source)[1, 1](x, y)
+    KERNELS["directed"][1, 1](x, y)
     assert_array_equal(y, [2.0**60, 2.0**60 + 256, -(2.0**60), 2.0**60 + 256, 2.0**60])
 
 
@@ -292,9 +303,11 @@ INTEGERS = {
 }
 
 
+LINES = "".join(f"y[{i}] = {expression};\n" for i, expression in enumerate(INTEGERS))
+KERNELS.add(f"__global__ void integers(unsigned a, unsigned b, unsigned *y) {{ bool first, second;\n{LINES}}}")
+
+
 def test_integer_functions():
-    lines = "".join(f"y[{i}] = {expression};\n" for i, expression in enumerate(INTEGERS))
-    source = f"__global__ void k(unsigned a, unsigned b, unsigned *y) {{ bool first, second;\n{lines}}}"
     y = np.zeros(len(INTEGERS), np.uint32)
-    smemkit.Kernel(source)[1, 1](0xF00D1234, 0x00F0FF0F, y)
+    KERNELS["integers"][1, 1](0xF00D1234, 0x00F0FF0F, y)
     assert dict(zip(INTEGERS, map(hex, y), strict=True)) == {name: hex(v) for name, v in INTEGERS.items()}

@@ -363,14 +363,14 @@ __device__ int spaces(const void *p)
     const int told = global + 2 * shared + 8 * cluster + 16 * local + 32 * constant;
     return asked == told && shared == cta ? told : -1;
 }
-__global__ void which(int *x)
+__global__ void which(int *x, int other)
 {
     __shared__ int own;
     int here = threadIdx.x;
     x[0] = spaces(x);
     x[1] = spaces(&global_sum);
     x[2] = spaces(&own);
-    x[3] = spaces(__cluster_map_shared_rank(&own, 1 - __clusterRelativeBlockRank()));
+    x[3] = spaces(__cluster_map_shared_rank(&own, other ? 1 - __clusterRelativeBlockRank() : 0));
     x[4] = spaces(&here);
     x[5] = spaces(fixed);
 }
@@ -380,9 +380,10 @@ __global__ void which(int *x)
 def test_address_spaces():
     """PTX ISA, "isspacep": shared memory of another block of the cluster is in shared::cluster only."""
     x = np.zeros(6, np.int32)
-    kernel(SPACES)[2, 1, 0, None, 2](x)
+    which = kernel(SPACES)
+    which[2, 1, 0, None, 2](x, 1)
     assert x.tolist() == [1, 1, 2 + 8, 8, 16, 32]
-    kernel(SPACES.replace("1 - __clusterRelativeBlockRank()", "0"))[1, 1](x)
+    which[1, 1](x, 0)
     assert x.tolist() == [1, 1, 2 + 8, 2 + 8, 16, 32]
 
 

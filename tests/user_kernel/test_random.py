@@ -7,8 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from together import Variants
 
 import smemkit
+
+pytestmark = pytest.mark.usefixtures("compiled_when_used")
 
 SOURCE = """
 #include <curand_kernel.h>
@@ -181,9 +184,18 @@ __global__ void draw(curandStateMtgp32_t *state, unsigned *w, float *f, double *
 }
 __global__ void single(curandStateMtgp32_t *state, float *f)
 {
-    f[threadIdx.x] = ONE;
+    f[threadIdx.x] = curand_mtgp32_single(state);
+}
+__global__ void single_specific(curandStateMtgp32_t *state, float *f)
+{
+    f[threadIdx.x] = curand_mtgp32_single_specific(state, threadIdx.x, 1);
 }
 """
+
+
+@cache
+def mtgp32():
+    return smemkit.Kernel(MTGP32)
 
 
 STATE = np.dtype([("s", "u4", 1024), ("offset", "i4"), ("pIdx", "i4"), ("k", "u8")])
@@ -222,7 +234,7 @@ def mtgp32_state(seed):
 
 
 def test_mtgp32_is_curands():
-    draw = smemkit.Kernel(MTGP32.replace("ONE", "curand_mtgp32_single(state)"))["draw"]
+    draw = mtgp32()["draw"]
     state, parameters = mtgp32_state(1235)  # the state points to the parameters
     w, f, d = np.zeros((6, 256), np.uint32), np.zeros((2, 256), np.float32), np.zeros((3, 256))
     draw[1, 256](state, w, f, d)
@@ -236,15 +248,9 @@ def test_mtgp32_is_curands():
     assert parameters.nbytes == 40804  # they have lived until here
 
 
-@pytest.mark.parametrize(
-    ("one", "number"),
-    [
-        ("curand_mtgp32_single_specific(state, threadIdx.x, 1)", 1.58232188),
-        ("curand_mtgp32_single(state)", 1.46360886),
-    ],
-)
-def test_single_numbers_of_mtgp32_are_curands(one, number):
-    single = smemkit.Kernel(MTGP32.replace("ONE", one))["single"]
+@pytest.mark.parametrize(("name", "number"), [("single_specific", 1.58232188), ("single", 1.46360886)])
+def test_single_numbers_of_mtgp32_are_curands(name, number):
+    single = mtgp32()[name]
     state, parameters = mtgp32_state(1235)
     f = np.zeros(1, np.float32)
     single[1, 1](state, f)
@@ -252,7 +258,7 @@ def test_single_numbers_of_mtgp32_are_curands(one, number):
 
 
 def test_threads_share_a_state_of_mtgp32():
-    draw = smemkit.Kernel(MTGP32.replace("ONE", "curand_mtgp32_single(state)"))["draw"]
+    draw = mtgp32()["draw"]
     arrays = np.zeros((6, 256), np.uint32), np.zeros((2, 256), np.float32), np.zeros((3, 256))
     assert smemkit.check(draw[1, 256], np.zeros(1, STATE), *arrays).ok  # zeros
     many = smemkit.check(draw[1, 512], np.zeros(1, STATE), *(np.zeros((9, 512), x.dtype) for x in arrays))
@@ -260,11 +266,10 @@ def test_threads_share_a_state_of_mtgp32():
     two = smemkit.check(draw[2, 256], np.zeros(1, STATE), *arrays)
     assert "race" in {fault.kind for fault in two.faults}
     one = MTGP32.replace("const int t = threadIdx.x;", "const int t = threadIdx.x; if (t) return;")
-    assert smemkit.check(
-        smemkit.Kernel(one.replace("ONE", "0"), "draw")[1, 256], np.zeros(1, STATE), *arrays
-    ).faults
+    assert smemkit.check(smemkit.Kernel(one, "draw")[1, 256], np.zeros(1, STATE), *arrays).faults
 
 
+@pytest.mark.usefixtures("compiled_at_once")
 def test_what_needs_curands_host_functions_is_refused_by_name():
     source = "#include <curand_kernel.h>\n__global__ void k(unsigned *x, curandState *s, void *d)"
     with pytest.raises(smemkit.CompileError, match="curand_discrete, whose table a host function"):
@@ -283,9 +288,15 @@ __global__ void draw(float *x)
 """
 
 
-@pytest.mark.parametrize("state", ["curandStateXORWOW_t", "curandStateMRG32k3a_t"])
+STATES = ["curandStateXORWOW_t", "curandStateMRG32k3a_t"]
+DRAWS = Variants("draw")
+for state in STATES:
+    DRAWS.add(EVERY_THREAD.replace("STATE", state))
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_threads_of_a_block_initialise_states_together(state, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "5")
-    kernel = smemkit.Kernel(EVERY_THREAD.replace("STATE", state))
+    kernel = DRAWS[EVERY_THREAD.replace("STATE", state)]
     report = smemkit.check(kernel[4, 64], np.zeros(256, np.float32))
     assert report.ok, report
