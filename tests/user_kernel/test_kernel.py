@@ -1214,6 +1214,9 @@ def test_no_kernel_compiles():
     assert smemkit.Kernel("#include <mpi.h>\n__global__ void a() { }").notes == ()
 
 
+OLDER = ["-D__CUDA_ARCH__=800", "-DCUDART_VERSION=12040"]  # the headers are precompiled once for both tests
+
+
 def test_architecture_and_versions():
     """What a source sees of the compiler: sm_90 and CUDA 13, unless -D says otherwise."""
     source = """#include <cuda.h>
@@ -1228,7 +1231,7 @@ __global__ void k(int *x)
     x = np.zeros(3, np.int32)
     smemkit.Kernel(source)[1, 1](x)
     assert x.tolist() == [900, 13, 1]
-    smemkit.Kernel(source, options=["-D__CUDA_ARCH__=800", "-DCUDART_VERSION=12040"])[1, 1](x)
+    smemkit.Kernel(source, options=OLDER)[1, 1](x)
     assert x.tolist() == [800, 12, 1]
 
 
@@ -1428,7 +1431,7 @@ def test_macros_of_the_options_are_defined_for_the_source_alone():
 
 
 def test_architecture_of_the_options_reaches_the_headers():
-    kernel = smemkit.Kernel("__global__ void k(int *x) { *x = __CUDA_ARCH__; }", options=["-D__CUDA_ARCH__=800"])
+    kernel = smemkit.Kernel("__global__ void k(int *x) { *x = __CUDA_ARCH__; }", options=OLDER)
     x = np.zeros(1, np.int32)
     kernel[1, 1](x)
     assert x[0] == 800
