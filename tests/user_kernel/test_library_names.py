@@ -53,6 +53,7 @@ def test_names_of_the_namespace_std():
         assert_array_equal(launched(kernel, number), X * number)
 
 
+@pytest.mark.usefixtures("compiled_when_used")
 def test_such_a_kernel_is_checked_and_reported_by_its_name():
     source = "__global__ void y1(float *y) { y[0] = threadIdx.x; }"
     report = smemkit.check(smemkit.Kernel(source)[1, 64], np.zeros(4, np.float32))

@@ -133,6 +133,7 @@ def test_an_argument_may_be_a_scalar_of_fp8():
         kernel[1, 1](y, E5M2.type(1.75))
 
 
+@pytest.mark.usefixtures("compiled_when_used")
 def test_out_of_bounds_reads_of_fp8_are_found():
     source = "#include <cuda_fp8.h>\n__global__ void k(float *y, const __nv_fp8_e4m3 *x) { *y = float(x[64]); }"
     report = smemkit.check(smemkit.Kernel(source)[1, 1], np.zeros(1, np.float32), np.zeros(64, E4M3))

@@ -274,6 +274,7 @@ def test_check_of_a_right_copy(completion):
     assert_array_equal(on_cpu[1].numpy(), x)
 
 
+@pytest.mark.usefixtures("compiled_when_used")
 def test_read_before_the_wait_is_a_race():
     x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)
     maps = [smemkit.TensorMap(array, (8, 32), swizzle=128) for array in (x, y)]
