@@ -315,7 +315,8 @@ def memory_stats(device: str | None = None) -> MemoryStats:
 
 
 def empty_cache(device: str | None = None) -> None:
-    """Releases the device memory that smemkit has cached for later calls, so that other libraries can use it.
+    """Releases the device memory that smemkit has cached for later calls, so that other libraries can use it, and
+    the pinned host memory that NumPy results no longer have.
 
     Waits until the device has completed all work. The memory of arrays is not affected. The CPU device caches
     nothing.

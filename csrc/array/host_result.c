@@ -78,7 +78,12 @@ PyObject *new_host_result(struct device *device, PyArray_Descr *descr, int ndim,
         return new_array(descr, ndim, shape);
     if (!(handler = find_handler()) || !(before = PyDataMem_SetHandler(handler)))
         return NULL;
-    pinned = cuda_allocate_pinned(device, (size_t)(size * itemsize));
+    void *memory;
+
+    Py_BEGIN_ALLOW_THREADS /* it may wait for GPUs, whose host functions may wait for the GIL */
+    memory = cuda_allocate_pinned(device, (size_t)(size * itemsize));
+    Py_END_ALLOW_THREADS
+    pinned = memory;
     result = new_array(descr, ndim, shape);
     if (pinned) /* there is no array */
         release(NULL, pinned, 0);

@@ -145,8 +145,9 @@ void cuda_wait_at_exit(void);     /* from now on exit() waits for threads that a
 bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *seconds, struct failure *);
 
 /* Pinned host memory for a result of the device, of at least `bytes`; NULL if that would not pay, or there is
- * none. cuda_release_pinned is called when the memory of any such result is free, and is false if it was not
- * allocated here, so that the caller has to free it. cuda_pinned_bytes is 0 for such memory. */
+ * none. cuda_release_pinned is called when the memory of any such result is no longer used, and counts it: that
+ * results of a size die is why memory is pinned for the next. False if the memory was not allocated here: then the
+ * caller frees it. cuda_pinned_bytes is 0 for such memory. */
 void *cuda_allocate_pinned(struct device *, size_t bytes);
 size_t cuda_pinned_bytes(const void *memory);
 bool cuda_release_pinned(void *memory, size_t bytes);

@@ -1,4 +1,4 @@
-"""NumPy results of a GPU: some are in pinned memory, which is used again, and nobody notices."""
+"""NumPy results of a GPU: some are in pinned memory, which is used again when they die."""
 
 import gc
 
@@ -57,7 +57,7 @@ def test_a_result_is_an_ordinary_array(matrix, device):
 
 
 def test_results_as_operands(matrix, device):
-    """A result in pinned memory takes another way to the GPU."""
+    """From pinned memory operands are uploaded without a copy on the host."""
     result = transposed(matrix, device)
     for i in range(4):
         result = smemkit.transpose(result, device=device)
@@ -97,6 +97,29 @@ def test_results_that_die_are_pinned_and_others_are_not(device):
     assert not is_pinned(transposed(large, device, 4))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+@pytest.mark.parametrize("stream", ["default", "other"])
+def test_memory_is_not_used_again_while_others_copy_from_it(device, stream):
+    """torch copies from pinned memory without waiting, and the copy is behind other work."""
+    torch = pytest.importorskip("torch")
+    torch.cuda.init()
+    ones = np.ones((700, 700), np.float32)
+    large = torch.ones((8192, 8192), device="cuda")
+    transposed(ones, device)
+    with torch.cuda.stream(torch.cuda.Stream() if stream == "other" else torch.cuda.default_stream()):
+        for i in range(10):
+            result = torch.from_numpy(smemkit.transpose(ones * i, device=device))
+            assert i == 0 or result.is_pinned()
+            for _ in range(3):
+                large @ large
+            there = result.to("cuda", non_blocking=True)
+            del result
+            smemkit.transpose(ones * -1, device=device)
+            smemkit.transpose(ones * -1, device=device)
+            assert bool((there == i).all()), i
+
+
 FORK = """
 import os, sys, numpy, smemkit
 x = numpy.arange(1 << 20, dtype=numpy.float32).reshape(1024, 1024)
@@ -117,10 +140,29 @@ for i in range(8):
     result[...] = 0
 sys.exit(status)
 """
+FORK_AND_RESIZE = """
+import os, sys, numpy, smemkit
+x = numpy.arange(1 << 20, dtype=numpy.float32).reshape(1024, 1024)
+for _ in range(8):
+    result = smemkit.transpose(x, device="cuda:0")
+child = os.fork()
+result[1] = 7
+if child == 0:
+    result.resize((1025, 1024), refcheck=False)
+    os._exit(0 if (result[1] == 7).all() and (result[1024] == 0).all() else 3)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+there = smemkit.asarray(result, device="cuda:0")  # by DMA
+smemkit.transpose(x, out=result, device="cuda:0")
+expected = x.T.copy()
+ok = numpy.array_equal(result, expected)
+expected[1] = 7
+sys.exit(status or not ok or not numpy.array_equal(there.numpy(), expected))
+"""
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_a_forked_child_has_the_results(device):
-    done = run_python("-W", "ignore", "-c", FORK)
+@pytest.mark.parametrize("program", [FORK, FORK_AND_RESIZE])
+def test_a_forked_child_has_the_results_and_the_parent_its_own(device, program):
+    done = run_python("-W", "ignore", "-c", program)
     assert done.returncode == 0, done.stderr

@@ -27,6 +27,7 @@ static int gpu_count;
 static char no_gpu_reason[320] = FORKED_MESSAGE; /* remains only if a fork interrupted `initialise` */
 static atomic_bool forked; /* in a child process whose parent had started to initialise: CUDA may hang there */
 static CUresult (*get_context)(CUcontext *);
+static CUresult (*get_context_state)(CUdevice, unsigned *, int *);
 static CUresult (*set_context)(CUcontext);
 
 /* By attributes, not by struct cudaDeviceProp, some of whose fields toolkit 13 removed. */
@@ -203,20 +204,30 @@ static void after_fork(void)
     atomic_store(&forked, true);
 }
 
-/* Finds the two driver calls that restore a context; the runtime's cudaSetDevice would create one. */
+/* Finds the driver calls that restore a context, and ask for one; the runtime's cudaSetDevice would create one. */
 static bool load_driver_entry_points(void)
 {
     enum cudaDriverEntryPointQueryResult found;
-    void **get = (void **)&get_context, **set = (void **)&set_context;
+    void **get = (void **)&get_context, **set = (void **)&set_context, **state = (void **)&get_context_state;
 
 #if CUDART_VERSION >= 12050
     (void)cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", get, 12000, cudaEnableDefault, &found);
     (void)cudaGetDriverEntryPointByVersion("cuCtxSetCurrent", set, 12000, cudaEnableDefault, &found);
+    (void)cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", state, 12000, cudaEnableDefault, &found);
 #else
     (void)cudaGetDriverEntryPoint("cuCtxGetCurrent", get, cudaEnableDefault, &found);
     (void)cudaGetDriverEntryPoint("cuCtxSetCurrent", set, cudaEnableDefault, &found);
+    (void)cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", state, cudaEnableDefault, &found);
 #endif
-    return *get != NULL && *set != NULL;
+    return *get != NULL && *set != NULL && *state != NULL;
+}
+
+bool gpu_has_context(int ordinal)
+{
+    unsigned flags = 0;
+    int active = 1;
+
+    return get_context_state(ordinal, &flags, &active) != CUDA_SUCCESS || active;
 }
 
 /* Writes the reason why there is no device, and the remedy, into no_gpu_reason. */
@@ -253,7 +264,7 @@ static void initialise(void)
 {
     int driver = 0, count = 0;
 
-    (void)pthread_atfork(NULL, gpu_count_fork, after_fork);
+    (void)pthread_atfork(NULL, NULL, after_fork);
     cudaError_t code = cudaGetDeviceCount(&count);
     cuda_wait_at_exit(); /* once more: what is registered after the CUDA libraries is called before they go */
     (void)cudaDriverGetVersion(&driver);

@@ -100,6 +100,8 @@ bool gpu_check(struct device *, cudaError_t code, const char *call, struct failu
 /* Also true if unknown: for the default stream while another one is captured. */
 bool gpu_is_capturing(device_stream);
 bool gpu_is_forked(void);
+/* Whether this process uses the GPU, by whatever library; also true if unknown. */
+bool gpu_has_context(int ordinal);
 /* While a thread captures a stream, CUDA refuses many unrelated calls of other threads, unless these set relaxed
  * mode, between these two functions. */
 enum cudaStreamCaptureMode gpu_relax_capture_mode(void);
@@ -167,9 +169,7 @@ void cuda_run_deferred_frees(struct device *);
 
 /* ---- pinned.c ---- */
 
-/* In the parent, after a fork. */
-void gpu_count_fork(void);
-/* Returns pinned memory that no result uses to the system. The device is current. */
+/* Returns pinned memory that no result has to the system. The device is current. */
 void cuda_unpin_free_memory(void);
 
 /* ---- transfer.c ---- */
