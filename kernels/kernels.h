@@ -83,15 +83,25 @@ static inline int64_t matmul_slice_count(const struct matmul_args *args)
 }
 
 /* Bytes of scratch memory for an operand of sides x k elements with 16 * `parts` bits each, whose rows begin at
- * multiples of 16 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
+ * multiples of 32 bytes, and for what is known about its sides, which are rows of a or columns of b: four words
  * per side, and one per strip. */
 static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64_t k, int parts)
 {
-    enum { GRAIN = 16, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };
+    enum { GRAIN = 32, WORDS_PER_SIDE = 5, WORD = 4, ROUNDING = 1024 };
 
     return (uint64_t)matrices * ((uint64_t)parts * 2 * (uint64_t)(sides + GRAIN) * (uint64_t)(k + GRAIN) +
                                  WORDS_PER_SIDE * WORD * (uint64_t)sides) +
            ROUNDING;
+}
+
+/* Whether kernels that take operands of 16 bits as they are copy those whose rows begin amid sectors of 32 bytes.
+ * The TMA reads them so slowly that a product takes half as long again; an element of A is multiplied n times, one
+ * of B m times, and a copy is faster from some number of times on. */
+static inline bool matmul_copies_half_sectors(int64_t m, int64_t n)
+{
+    const double LEAST_TIMES = 1000;
+
+    return (double)m * (double)n >= LEAST_TIMES * ((double)m + (double)n);
 }
 
 /* Bytes from one row of residues of an operand, along k, to the next: the TMA is fastest with whole cache lines.

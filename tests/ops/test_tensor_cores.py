@@ -216,6 +216,15 @@ def test_unaligned_operands_of_the_tma_are_copied(device, kernel, dtype, order):
     np.testing.assert_array_equal(smemkit.matmul(wide, b, kernel=kernel, device=device), expected)
 
 
+@pytest.mark.parametrize(("kernel", "k", "n"), [("wgmma_large", 24, 2000), ("wgmma_small", 16, 2008)])
+def test_large_operands_whose_rows_begin_amid_sectors_are_copied(device, kernel, k, n):
+    a, b = (integers((rows, k), np.float32, seed=rows).astype("float16") for rows in (2048, n))
+    c = smemkit.matmul(a, b.T, kernel=kernel, device=device)  # columns of b are rows in memory
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.T.astype(np.float32)).astype("float16"))
+    b = np.ascontiguousarray(b.T)
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), c)
+
+
 @pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
 def test_doubles_of_every_pair_of_layouts_are_multiplied(device, orders):
     """The operands' layouts decide which is mma's first one, and what the lanes load."""

@@ -523,6 +523,9 @@ static __global__ void __launch_bounds__(SPLIT_BLOCK)
 template <class T>
 static split_operand<T> split_operand_of(const strided_matrix<T> &x, int64_t matrices, int64_t sides, int64_t k)
 {
+    // elements of 16 bits fill a sector of 32 bytes, wider ones several: the TMA is slower if rows begin within
+    // one
+    constexpr int64_t SECTOR = 16;
     const bool along_k = std::abs(x.column_stride) <= std::abs(x.row_stride);
     split_operand<T> to = {};
 
@@ -530,7 +533,7 @@ static split_operand<T> split_operand_of(const strided_matrix<T> &x, int64_t mat
     to.matrices = matrices;
     to.rows = along_k ? sides : k;
     to.columns = along_k ? k : sides;
-    to.pitch = ceil_div(to.columns, 8) * 8;
+    to.pitch = ceil_div(to.columns, SECTOR) * SECTOR;
     to.sides_are_rows = along_k;
     to.packs = has_packs<LANE_COLUMNS>(to.data, to.columns, false);
     return to;

@@ -412,9 +412,19 @@ static bool has_tensor_map(const split_operand<T> &x)
                                                                  x.data.batch_stride, x.data.row_stride});
 }
 
+// Whether its rows begin at sectors of 32 bytes.
+template <class T>
+static bool rows_are_sectors(const split_operand<T> &x)
+{
+    constexpr int64_t SECTOR = 32 / sizeof(T);
+
+    return (uintptr_t)x.data.data % 32 == 0 && x.data.row_stride % SECTOR == 0 &&
+           x.data.batch_stride % SECTOR == 0;
+}
+
 // Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
-// the TMA cannot copy one of them where it is, both are copied to rows that it can, if needed(). COLUMNS: of a
-// block's tile of C.
+// the TMA cannot copy one of them where it is, or only so slowly that it does not pay, both are copied to rows
+// that it can, if needed(). COLUMNS: of a block's tile of C.
 template <class T, int COLUMNS, class Needed, class Launch>
 [[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Needed needed,
                                               Launch launch)
@@ -423,7 +433,9 @@ template <class T, int COLUMNS, class Needed, class Launch>
     const auto matrices = [&](int64_t stride) { return stride ? args->batches : 1; };
     auto a = split_operand_of(of.a, matrices(args->a_batch_stride), args->m, args->k);
     auto b = split_operand_of(of.b.transposed(), matrices(args->b_batch_stride), args->n, args->k);
-    const bool where_they_are = has_tensor_map(a) && has_tensor_map(b);
+    const bool slow = sizeof(T) == 2 && !(rows_are_sectors(a) && rows_are_sectors(b)) &&
+                      matmul_copies_half_sectors(args->m, args->n);
+    const bool where_they_are = has_tensor_map(a) && has_tensor_map(b) && !slow;
     const auto map = [&](CUtensorMap *to, const split_operand<T> &x, int sides) {
         return where_they_are ? make_map_of(to,
                                             tensor<T>{x.data.data, x.matrices, x.rows, x.columns,

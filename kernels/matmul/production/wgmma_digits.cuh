@@ -255,13 +255,13 @@ template <class T>
 template <class In, class T, int COLUMNS>
 [[nodiscard]] static cudaError_t launch_digits(const matmul_args *args, cudaStream_t stream)
 {
-    constexpr int D = sizeof(In);
+    constexpr int D = sizeof(In), SECTOR = 32; // bytes; the TMA is slower if rows begin within one
     using Digit = std::conditional_t<D == 1, In, uint8_t>;
     using Step = step_tiles<Digit, COLUMNS, 1, true, true>;
     const product<In> of = product_of<In>(args);
     const auto operand = [&](const strided_matrix<In> &x, int64_t stride, int64_t sides) {
         return digit_operand<In>{split_operand_of(x, stride ? args->batches : 1, sides, args->k), nullptr, args->k,
-                                 ceil_div(args->k, 16) * 16};
+                                 ceil_div(args->k, SECTOR) * SECTOR};
     };
     digit_operand<In> a = operand(of.a, args->a_batch_stride, args->m);
     digit_operand<In> b = operand(of.b.transposed(), args->b_batch_stride, args->n);
