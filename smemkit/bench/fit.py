@@ -50,8 +50,9 @@ FACTORS = (
 )  # by which a threshold is multiplied
 PASSES = 8  # over all thresholds, at most
 SEED = 1  # of the measured problems; the reference file's have another one
-ROUNDS, TRIES = 16, 60  # of the search for matmul: over its rows, and steps in each
+ROUNDS, TRIES = 14, 60  # of the search for matmul: over its rows, and steps in each
 STEP = 0.3  # the first steps, in logarithms
+NEAR = 4  # one over it: how much slower than the fastest a kernel is that counts half as much
 LEAST_GAIN = 0.0005  # of a squared distance, relative and in all; less is noise
 MIN_GAIN = 0.05  # the least improvement of the sum of logarithms: 5 % of one problem's time; less is noise
 
@@ -287,7 +288,7 @@ def _timed_kernels(problems: Sequence[Measured]) -> dict[str, _Timed]:
         (*batch, m, k), (*_, n) = problem.shapes
         size = problem.dtype, math.prod(batch), m, n, k
         for kernel, time in problem.times.items():
-            weight = 1 / (1 + 2 * (problem.ratio(kernel) - 1))
+            weight = 1 / (1 + (NEAR * (problem.ratio(kernel) - 1)) ** 2)
             found.setdefault(kernel, []).append((size, math.log(time), weight))
     return {
         kernel: _Timed(
@@ -339,11 +340,6 @@ def _rows_of(names: Sequence[str]) -> list[list[int]]:
     return list(rows.values())
 
 
-def _least_value(name: str) -> int:
-    """The least value of a threshold: with fewer than two blocks, the speed of one would decide nothing."""
-    return 2 if name.endswith("_blocks") else 1
-
-
 def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Sequence[Threshold]) -> list[int]:
     """The thresholds of matmul whose predictions are nearest to the measured times.
 
@@ -351,8 +347,8 @@ def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Seq
     multiplication, say, give nearly the same times. The steps of a row grow as long as many of them succeed.
     """
     rng = np.random.default_rng(SEED)
-    predictions, least = _Predictions(problems, attributes), [_least_value(row.name) for row in before]
-    values = [max(row.value, at_least) for row, at_least in zip(before, least, strict=True)]
+    predictions = _Predictions(problems, attributes)
+    values = [row.value for row in before]
     rows = [
         (indices, kernels)
         for indices in _rows_of([row.name for row in before])
@@ -366,7 +362,7 @@ def _fit_times(problems: Sequence[Measured], attributes: Attributes, before: Seq
                 factors = np.exp(
                     rng.standard_normal(len(indices)) * (rng.random(len(indices)) < 0.6) * steps[number]
                 )
-                changed = {i: max(least[i], round(values[i] * f)) for i, f in zip(indices, factors, strict=True)}
+                changed = {i: max(1, round(values[i] * f)) for i, f in zip(indices, factors, strict=True)}
                 tried = _with(values, changed)
                 if tried == values:
                     continue
@@ -408,7 +404,7 @@ def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) ->
 # ---- writing the table ------------------------------------------------------------------------------------------
 
 
-_SPEED = ("launch", "one", "full", "blocks", "start", "odd_a", "odd_b")  # the values of a row SPEED
+_SPEED = ("launch", "one", "many", "start", "empty", "odd_a", "odd_b")  # the values of a row SPEED
 _SPEED_VALUE = re.compile(rf"(\w+?)_({'|'.join(_SPEED)})")
 
 

@@ -95,6 +95,9 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
         *(Extra((n, n, n), "bfloat16") for n in (4095, 4096, 8192, 16_384)),
         *(Extra((n, n, n), precision="high") for n in (1024, 2048, 4095, 4096, 8192)),
         Extra((5001, 3001, 7001), precision="high"),
+        *(
+            Extra((5000, 5000, 5000), dtype) for dtype in ("float16", "float32")
+        ),  # rows of 16 bits begin amid sectors
         Extra((16_384, 16_384, 16_384)),
         *(Extra((n, n, n), "float64") for n in (1024, 2048, 4095, 4096, 8192)),
         Extra((5000, 5000, 1000), "float64"),  # of 13 rounds of tiles the last has 16
