@@ -73,13 +73,12 @@ PyObject *new_host_result(struct device *device, PyArray_Descr *descr, int ndim,
 {
     const npy_intp size = PyArray_OverflowMultiplyList(shape, ndim), itemsize = PyDataType_ELSIZE(descr);
     PyObject *handler, *before, *after, *result;
+    void *memory;
 
     if (device_is_host(device) || size < LEAST_BYTES / itemsize || size > PY_SSIZE_T_MAX / itemsize)
         return new_array(descr, ndim, shape);
     if (!(handler = find_handler()) || !(before = PyDataMem_SetHandler(handler)))
         return NULL;
-    void *memory;
-
     Py_BEGIN_ALLOW_THREADS /* it may wait for GPUs, whose host functions may wait for the GIL */
     memory = cuda_allocate_pinned(device, (size_t)(size * itemsize));
     Py_END_ALLOW_THREADS

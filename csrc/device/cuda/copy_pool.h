@@ -17,7 +17,6 @@ enum {
 static const double SPIN_SECONDS = 1e-4;      /* about as long as sleeping and being woken takes */
 static const double LONG_SPIN_SECONDS = 1e-3; /* the same while a caller waits */
 
-static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const size_t MAX_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
 static const size_t RING_BYTES = (size_t)32 << 20;
 static const int MAX_THREADS[] = {[UP] = 10, [DOWN] = 16}; /* more do not increase host memory bandwidth */

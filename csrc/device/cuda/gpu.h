@@ -11,6 +11,8 @@
 
 #define MAX_GPUS 64
 
+static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
+
 struct deferred;
 struct pool;
 

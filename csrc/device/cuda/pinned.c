@@ -23,7 +23,6 @@
 
 enum { MAX_BUFFERS = 64, MAX_FREED_SIZES = 32 };
 
-static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const size_t MOST_BYTES = (size_t)64 << 20;         /* larger ones are faulted in while the kernel runs */
 static const size_t ALL_BUFFERS_BYTES = (size_t)256 << 20; /* pinned memory is lost to other processes */
 
@@ -211,13 +210,13 @@ static char *find_memory(size_t bytes, size_t page)
 {
     pthread_mutex_lock(&lock);
     struct buffer *buffer = smallest_fitting(bytes);
-    const bool new = !buffer && !refused &&take_freed_size(bytes);
+    const bool pays = !buffer && !refused && take_freed_size(bytes);
     char *memory = buffer ? buffer->memory : NULL;
 
     if (buffer)
         buffer->in_use = true;
     pthread_mutex_unlock(&lock);
-    if ((!buffer && !new) || !synchronize_all_gpus()) {
+    if ((!buffer && !pays) || !synchronize_all_gpus()) {
         if (buffer)
             (void)cuda_release_pinned(memory, 0);
         return NULL;

@@ -15,8 +15,7 @@ enum { MAX_VECTORS = 8 }; /* of matvec on the host */
 
 static npy_intp slice_length(npy_intp k, npy_intp slices)
 {
-    return slices == 1 ? k
-                       : (k / slices + (k % slices != 0) + SLICE_MULTIPLE - 1) / SLICE_MULTIPLE * SLICE_MULTIPLE;
+    return slices == 1 ? k : divide_up(divide_up(k, slices), SLICE_MULTIPLE) * SLICE_MULTIPLE;
 }
 
 /* Whether the policy may choose the candidate. A kernel without ANY_STRIDES takes operands that are in C order;

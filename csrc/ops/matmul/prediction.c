@@ -181,11 +181,6 @@ const struct candidate matmul_candidates[] = {
  * barriers of a thread. */
 static const double CPU_BLOCK_NS = 300, CPU_THREAD_NS = 60, CPU_PACK_NS = 13, CPU_EXCHANGE_NS = 250;
 
-static npy_intp divide_up(npy_intp n, npy_intp d)
-{
-    return (n + d - 1) / d;
-}
-
 /* How many products a kernel makes of one, with other blocks for each. */
 static int products_of(const struct candidate *candidate)
 {

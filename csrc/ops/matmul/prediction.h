@@ -42,6 +42,11 @@ struct candidate {
 /* The candidates, up to one without a tile. */
 extern const struct candidate matmul_candidates[];
 
+static inline npy_intp divide_up(npy_intp n, npy_intp d)
+{
+    return (n + d - 1) / d;
+}
+
 bool has_one_vector(struct matmul_size);
 
 /* Whether the candidate is the one that tells the time of its kernel on this problem. */
