@@ -23,7 +23,7 @@ constexpr int STAGES = 4;                                          // pairs of t
 constexpr int COPYING_REGISTERS = 56, MULTIPLYING_REGISTERS = 224; // per thread; of the 168 that all begin with
 
 template <class T>
-struct ring {
+struct specialized_ring {
     struct stage {
         T a[BM][BK<T>], b[BN / BK<T>][BK<T>][BK<T>];
     } stages[STAGES];
@@ -38,7 +38,7 @@ static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
 
 // The warpgroup that copies. BY_TMA: otherwise rows are no multiples of 16 bytes, and its threads copy elements.
 template <bool BY_TMA, class T>
-static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, const CUtensorMap &a_map,
+static __device__ void bring_tiles(specialized_ring<T> &shared, const operands<T> &from, const CUtensorMap &a_map,
                                    const CUtensorMap &b_map)
 {
     if (BY_TMA && threadIdx.x != 0)
@@ -66,7 +66,7 @@ static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, con
 
 // A warpgroup that multiplies: its part of C's tile begins at (row, column).
 template <class T, class Part>
-static __device__ void multiply_tiles(Part &part, ring<T> &shared, int row, int column, int64_t k)
+static __device__ void multiply_tiles(Part &part, specialized_ring<T> &shared, int row, int column, int64_t k)
 {
     for (int64_t p = 0, turn = 0; p < k; p += BK<T>, turn++) {
         const int s = turn % STAGES, done = (turn + STAGES - Part::PENDING) % STAGES;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
                              tensor<T> a, tensor<T> b, C *c, int64_t first_batch, corner first)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
-    ring<T> &shared = *(ring<T> *)bytes;
+    specialized_ring<T> &shared = *(specialized_ring<T> *)bytes;
 
     const int64_t batch = first_batch + blockIdx.z, m = a.rows, n = b.columns;
     const operands<T> from = {a, b, a.matrices > 1 ? batch : 0, b.matrices > 1 ? batch : 0,
@@ -129,7 +129,7 @@ template <class T, class C>
     if (cudaError_t error = map_operands(&of, args, BM))
         return error;
     const auto kernel = of.by_tma ? matmul_wgmma_specialized<T, C, true> : matmul_wgmma_specialized<T, C, false>;
-    constexpr int BYTES = sizeof(ring<T>);
+    constexpr int BYTES = sizeof(specialized_ring<T>);
 
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;

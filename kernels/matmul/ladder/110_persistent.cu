@@ -31,27 +31,27 @@ using part_type = part_of<T, BM / MULTIPLYING, BN>;
 
 // Sums in 16 bits leave through shared memory: a warp's rows of C's tile, in panels of 128 bytes.
 template <class T>
-struct row_buffer {
+struct persistent_rows {
     T panels[BN / BK<T>][WARP_ROWS][BK<T>];
 };
 struct no_buffer {
 };
 
 template <class T>
-struct ring {
+struct persistent_ring {
     static constexpr bool BUFFERS = sizeof(T) == 2;
     static constexpr int STAGES = BUFFERS ? 3 : 4; // pairs of tiles in shared memory
 
     struct stage {
         T a[BM][BK<T>], b[BN / BK<T>][BK<T>][BK<T>];
     } stages[STAGES];
-    std::conditional_t<BUFFERS, row_buffer<T>, no_buffer> c[WARPS];
+    std::conditional_t<BUFFERS, persistent_rows<T>, no_buffer> c[WARPS];
     uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
 };
 
 // The tiles of C, for a block: every gridDim.x-th. Their order fills ROWS_TOGETHER rows of tiles, column by
 // column.
-struct tile_order {
+struct persistent_order {
     int64_t matrices, down, right;
 
     __host__ __device__ int64_t count() const
@@ -82,17 +82,17 @@ static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
 // The warpgroup that copies, for one tile of C. `turn`: counts pairs of tiles. BY_TMA: otherwise rows are no
 // multiples of 16 bytes, and its threads copy elements.
 template <bool BY_TMA, class T>
-static __device__ void bring_tiles(ring<T> &shared, int64_t &turn, const operands<T> &from,
+static __device__ void bring_tiles(persistent_ring<T> &shared, int64_t &turn, const operands<T> &from,
                                    const CUtensorMap &a_map, const CUtensorMap &b_map)
 {
     if (BY_TMA && threadIdx.x != 0)
         return;
     for (int64_t p = 0; p < from.a.columns; p += BK<T>, turn++) {
-        const int s = turn % ring<T>::STAGES;
+        const int s = turn % persistent_ring<T>::STAGES;
         auto &to = shared.stages[s];
 
-        if (turn >= ring<T>::STAGES)
-            wait(&shared.empty[s], turn / ring<T>::STAGES - 1);
+        if (turn >= persistent_ring<T>::STAGES)
+            wait(&shared.empty[s], turn / persistent_ring<T>::STAGES - 1);
         if (BY_TMA) {
             ptx::mbarrier_arrive_expect_tx(&shared.full[s], sizeof to);
             ptx::cp_async_bulk_tensor_load(to.a, &a_map, (int)p, (int)from.at.row, (int)from.a_matrix,
@@ -110,9 +110,10 @@ static __device__ void bring_tiles(ring<T> &shared, int64_t &turn, const operand
 
 // A warpgroup that multiplies: its part of C's tile begins at (row, column).
 template <class T, class Part>
-static __device__ void multiply_tiles(Part &part, ring<T> &shared, int64_t &turn, int row, int column, int64_t k)
+static __device__ void multiply_tiles(Part &part, persistent_ring<T> &shared, int64_t &turn, int row, int column,
+                                      int64_t k)
 {
-    constexpr int STAGES = ring<T>::STAGES;
+    constexpr int STAGES = persistent_ring<T>::STAGES;
     const auto release = [&](int64_t of) {
         __syncwarp(); // the warp's lanes have read their own operands
         if (threadIdx.x % WARP == 0)
@@ -139,7 +140,7 @@ static __device__ void multiply_tiles(Part &part, ring<T> &shared, int64_t &turn
 
 // Stores a warp's rows of a part by the TMA, while the warp goes on.
 template <class T, class Part>
-static __device__ void store_by_tma(row_buffer<T> &rows, const Part &part, const CUtensorMap &c_map,
+static __device__ void store_by_tma(persistent_rows<T> &rows, const Part &part, const CUtensorMap &c_map,
                                     int64_t matrix, corner at)
 {
     const bool copies = threadIdx.x % WARP == 0;
@@ -166,18 +167,19 @@ static __device__ void store_by_tma(row_buffer<T> &rows, const Part &part, const
 template <class T, class C, bool BY_TMA>
 __global__ void __launch_bounds__(BLOCK, 1)
     matmul_persistent(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                      const __grid_constant__ CUtensorMap c_map, tensor<T> a, tensor<T> b, C *c, tile_order order)
+                      const __grid_constant__ CUtensorMap c_map, tensor<T> a, tensor<T> b, C *c,
+                      persistent_order order)
 {
-    constexpr bool STORES_BY_TMA = BY_TMA && ring<T>::BUFFERS;
+    constexpr bool STORES_BY_TMA = BY_TMA && persistent_ring<T>::BUFFERS;
     extern __shared__ __align__(1024) unsigned char bytes[];
-    ring<T> &shared = *(ring<T> *)bytes;
+    persistent_ring<T> &shared = *(persistent_ring<T> *)bytes;
 
     const int64_t m = a.rows, n = b.columns;
     const int group = threadIdx.x / GROUP;
     int64_t turn = 0;
 
     if (threadIdx.x == 0) {
-        for (int s = 0; s < ring<T>::STAGES; s++) {
+        for (int s = 0; s < persistent_ring<T>::STAGES; s++) {
             ptx::mbarrier_init(&shared.full[s], BY_TMA ? 1 : GROUP);
             ptx::mbarrier_init(&shared.empty[s], WARPS);
         }
@@ -223,16 +225,16 @@ template <class T, class C>
 [[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
 {
     const tensor<C> c = {(const C *)args->c, args->batches, args->m, args->n, args->m * args->n, args->n};
-    const tile_order order = {args->batches, ceil_div(args->m, BM), ceil_div(args->n, BN)};
+    const persistent_order order = {args->batches, ceil_div(args->m, BM), ceil_div(args->n, BN)};
     const unsigned grid = (unsigned)std::min<int64_t>(order.count(), args->multiprocessors);
-    constexpr int BYTES = sizeof(ring<T>);
+    constexpr int BYTES = sizeof(persistent_ring<T>);
     mapped_operands<T> of;
     CUtensorMap c_map = {};
 
     if (cudaError_t error = map_operands(&of, args, BM))
         return error;
     bool by_tma = of.by_tma;
-    if constexpr (ring<T>::BUFFERS) {
+    if constexpr (persistent_ring<T>::BUFFERS) {
         by_tma = by_tma && has_tensor_map(c);
         if (by_tma)
             if (cudaError_t error = make_tensor_map(&c_map, c, WARP_ROWS))

@@ -28,7 +28,7 @@ constexpr int BLOCK = BM / WM * (BN / WN) * LANES;
 constexpr int A_LANES = 8, A_ROWS = BLOCK / A_LANES, B_LANES = BN / V, B_ROWS = BLOCK / B_LANES;
 constexpr int PAD = 4; // of A's tile: 8 columns of 4 rows are stored together without bank conflicts
 
-struct stage {
+struct stream_k_stage {
     alignas(16) float a[BK][BM + PAD]; // transposed
     alignas(16) float b[BK][BN];
 };
@@ -60,7 +60,8 @@ static __device__ inline tile find_tile(int64_t index, int64_t m, int64_t n)
 // BK if WHOLE; the others are filled with zeros. `a`: the thread's elements of A; `b`: its row of B; `last`: the
 // last column of B's tile.
 template <bool ALIGNED, bool WHOLE>
-static __device__ void load_stage(stage &to, const float *const *a, const float *b, int last, int depth, int64_t n)
+static __device__ void load_stage(stream_k_stage &to, const float *const *a, const float *b, int last, int depth,
+                                  int64_t n)
 {
     const int i = threadIdx.x / A_LANES, p = threadIdx.x % A_LANES;     // (BM, BK)
     const int q = threadIdx.x / B_LANES, j = threadIdx.x % B_LANES * V; // (BK, BN)
@@ -87,8 +88,8 @@ static __device__ void load_stage(stage &to, const float *const *a, const float 
 
 // Multiplies `pairs` pairs of tiles for a tile of C, from the pair `first` on.
 template <bool ALIGNED>
-static __device__ void multiply(float (&sum)[TM][TN], stage *stages, const matrices &of, tile at, int first,
-                                int pairs, int row, int column)
+static __device__ void multiply(float (&sum)[TM][TN], stream_k_stage *stages, const matrices &of, tile at,
+                                int first, int pairs, int row, int column)
 {
     const float *a = of.a + at.batch * of.a_batch_stride, *a_rows[BM / A_ROWS];
     const float *b = of.b + at.batch * of.b_batch_stride + at.column;
@@ -101,7 +102,7 @@ static __device__ void multiply(float (&sum)[TM][TN], stage *stages, const matri
         a_rows[l] =
             a + min(at.row + threadIdx.x / A_LANES + l * A_ROWS, of.m - 1) * of.k + begin + threadIdx.x % A_LANES;
     b += (begin + threadIdx.x / B_LANES) * of.n;
-    const auto load = [&](auto is_whole, stage &to, int depth) {
+    const auto load = [&](auto is_whole, stream_k_stage &to, int depth) {
         load_stage<ALIGNED, decltype(is_whole)::value>(to, a_rows, b, last, depth, of.n);
         for (int l = 0; l < BM / A_ROWS; l++)
             a_rows[l] += depth;
@@ -141,7 +142,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
     matmul_stream_k(matrices of, float *c, matmul_shares shares, pieces *scratch, int64_t first_block)
 {
     extern __shared__ __align__(16) unsigned char shared[];
-    stage *stages = (stage *)shared; // 65 KB, more than a static array may have
+    stream_k_stage *stages = (stream_k_stage *)shared; // 65 KB, more than a static array may have
 
     const int64_t block = first_block + blockIdx.x;
     const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -217,7 +218,7 @@ cudaError_t launch_matmul_stream_k(const matmul_args *args, cudaStream_t stream)
     const matrices of = {(const float *)args->a, (const float *)args->b, args->m, args->n, args->k,
                          args->a_batch_stride,   args->b_batch_stride};
     const int64_t blocks = shares.blocks + shares.tiles - shares.shared_tiles;
-    constexpr int BYTES = STAGES * sizeof(stage);
+    constexpr int BYTES = STAGES * sizeof(stream_k_stage);
 
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;

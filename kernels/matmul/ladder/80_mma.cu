@@ -22,7 +22,7 @@ constexpr int BLOCK = BM / WM * (BN / WN) * 32;
 constexpr int MM = 16, MN = 8; // of an mma
 
 template <class T>
-struct tile_pair {
+struct mma_tiles {
     static constexpr int V = 16 / sizeof(T);                   // elements of a chunk
     static constexpr int BK = 8 * V, MK = 2 * V;               // along k: of the tiles, and of an mma
     static constexpr int A_CHUNKS = BK / V, B_CHUNKS = BN / V; // in a row of a tile
@@ -46,7 +46,7 @@ template <bool ALIGNED, int ROWS, int CHUNKS, class T, class Index>
 static __device__ void load_tile(uint4 *tile, Index index, const T *x, int64_t pitch, int64_t rows,
                                  int64_t columns)
 {
-    constexpr int V = tile_pair<T>::V;
+    constexpr int V = mma_tiles<T>::V;
 
     for (int i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
         const int row = i / CHUNKS, chunk = i % CHUNKS;
@@ -66,7 +66,7 @@ static __device__ void load_tile(uint4 *tile, Index index, const T *x, int64_t p
 template <class T>
 static __device__ void load_b(uint32_t (&words)[2][2], const uint4 *b, int k, int column)
 {
-    using stage = tile_pair<T>;
+    using stage = mma_tiles<T>;
     const int lane = threadIdx.x % 32;
 
     if constexpr (sizeof(T) == 2)
@@ -85,7 +85,7 @@ static __device__ void load_b(uint32_t (&words)[2][2], const uint4 *b, int k, in
 template <class T>
 static __device__ void load_a(uint32_t (&words)[4], const uint4 *a, int row, int k)
 {
-    using stage = tile_pair<T>;
+    using stage = mma_tiles<T>;
     const int lane = threadIdx.x % 32;
 
     ptx::ldmatrix_x4(words, &a[stage::a_index(row + lane % 16, k / stage::V + lane / 16)]);
@@ -109,7 +109,7 @@ template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(BLOCK) matmul_mma(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k,
                                                     int64_t a_batch_stride, int64_t b_batch_stride, corner first)
 {
-    using stage = tile_pair<T>;
+    using stage = mma_tiles<T>;
     constexpr int BK = stage::BK;
     extern __shared__ __align__(16) unsigned char shared[];
     stage *stages = (stage *)shared; // one is multiplied while the other is filled
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(BLOCK) matmul_mma(const T *a, const T *b, T *c
 template <class T>
 [[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
 {
-    constexpr int V = tile_pair<T>::V, BYTES = 2 * sizeof(tile_pair<T>);
+    constexpr int V = mma_tiles<T>::V, BYTES = 2 * sizeof(mma_tiles<T>);
     const bool aligned =
         ((uintptr_t)args->a | (uintptr_t)args->b) % 16 == 0 && args->k % V == 0 && args->n % V == 0;
     const auto kernel = aligned ? matmul_mma<T, true> : matmul_mma<T, false>;

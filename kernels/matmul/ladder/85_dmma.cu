@@ -21,7 +21,7 @@ constexpr int V = 2;                                // elements of a chunk
 constexpr int MM = 16, MN = 8, MK = 8;              // of an mma
 constexpr int A_CHUNKS = BK / V, B_CHUNKS = BN / V; // in a row of a tile
 
-struct stage {
+struct dmma_stage {
     double2 a[BM * A_CHUNKS], b[BK * B_CHUNKS];
 };
 
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
     matmul_dmma(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k,
                 int64_t a_batch_stride, int64_t b_batch_stride, corner first)
 {
-    __shared__ stage stages[2]; // one is multiplied while the other is filled
+    __shared__ dmma_stage stages[2]; // one is multiplied while the other is filled
 
     const corner at = block_tile_origin(first, BM, BN);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, side = lane / 4, t = lane % 4;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
     a += blockIdx.z * a_batch_stride + at.row * k; // (m, k), (k, n), (m, n)
     b += blockIdx.z * b_batch_stride + at.column;
     c += blockIdx.z * m * n;
-    const auto load = [&](stage &to, int64_t p) {
+    const auto load = [&](dmma_stage &to, int64_t p) {
         if (p < k) {
             load_tile<ALIGNED, BM, A_CHUNKS>(to.a, a_index, a + p, k, m - at.row, k - p);
             load_tile<ALIGNED, BK, B_CHUNKS>(to.b, b_index, b + p * n, n, k - p, n - at.column);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
 
 #pragma unroll
         for (int q = 0; q < BK; q += MK) {
-            const stage &of = stages[now];
+            const dmma_stage &of = stages[now];
             double a_elements[WM / MM][4];
 
             for (int i = 0; i < WM / MM; i++)

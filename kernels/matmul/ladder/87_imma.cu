@@ -26,7 +26,7 @@ constexpr int SET = 4;                  // mma whose columns take turns
 constexpr int CHUNKS = BK / V;          // in a row of a tile
 static_assert(BK == BN, "rows of both tiles have as many chunks");
 
-struct stage {
+struct imma_stage {
     uint4 a[BM * CHUNKS], b[BK * CHUNKS];
 };
 
@@ -87,7 +87,7 @@ static __device__ void multiply_add(int (&sum)[4], const uint32_t (&a)[4], const
 
 // Neighbours in a row of C, stored together
 template <class T>
-struct alignas(SET * sizeof(T)) neighbours {
+struct alignas(SET * sizeof(T)) imma_neighbours {
     T element[SET];
 };
 
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(BLOCK)
                 int64_t b_batch_stride, corner first)
 {
     extern __shared__ __align__(16) unsigned char shared[];
-    stage *stages = (stage *)shared; // one is multiplied while the other is filled
+    imma_stage *stages = (imma_stage *)shared; // one is multiplied while the other is filled
 
     const corner at = block_tile_origin(first, BM, BN);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(BLOCK)
     a += blockIdx.z * a_batch_stride + at.row * k; // (m, k), (k, n), (m, n)
     b += blockIdx.z * b_batch_stride + at.column;
     c += blockIdx.z * m * n;
-    const auto load = [&](stage &to, int64_t p) {
+    const auto load = [&](imma_stage &to, int64_t p) {
         if (p < k) {
             load_tile<ALIGNED, BM>(to.a, a_index, a + p, k, m - at.row, k - p);
             load_tile<ALIGNED, BK>(to.b, b_index, b + p * n, n, k - p, n - at.column);
@@ -145,14 +145,14 @@ __global__ void __launch_bounds__(BLOCK)
             for (int e = 0; e < 4; e++) {
                 const int64_t y = at.row + row + i * MM + lane / 4 + e / 2 * 8;
                 const int64_t x = at.column + column + (s * MN + lane % 4 * 2 + e % 2) * SET;
-                neighbours<T> elements;
+                imma_neighbours<T> elements;
 
                 for (int j = 0; j < SET; j++)
                     elements.element[j] = T(sum[i][s][j][e]);
                 if (y >= m || x >= n)
                     continue;
                 if (ALIGNED)
-                    *(neighbours<T> *)&c[y * n + x] = elements;
+                    *(imma_neighbours<T> *)&c[y * n + x] = elements;
                 else
                     for (int j = 0; j < SET && x + j < n; j++)
                         c[y * n + x + j] = elements.element[j];
@@ -165,7 +165,7 @@ template <class In, class T>
     const bool aligned = ((uintptr_t)args->a | (uintptr_t)args->b | (uintptr_t)args->c) % 16 == 0 &&
                          args->k % V == 0 && args->n % V == 0;
     const auto kernel = aligned ? matmul_imma<In, T, true> : matmul_imma<In, T, false>;
-    constexpr int BYTES = 2 * sizeof(stage);
+    constexpr int BYTES = 2 * sizeof(imma_stage);
 
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;

@@ -18,7 +18,7 @@ constexpr int BM = 128, BN = 128; // of a block's tiles: rows of A, columns of B
 constexpr int STAGES = 4;         // pairs of tiles in shared memory
 
 template <class T>
-struct ring {
+struct wgmma_ring {
     struct stage {
         T a[BM][BK<T>], b[BN / BK<T>][BK<T>][BK<T>];
     } stages[STAGES];
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(GROUP)
                  tensor<T> b, C *c, int64_t first_batch, corner first)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
-    ring<T> &shared = *(ring<T> *)bytes;
+    wgmma_ring<T> &shared = *(wgmma_ring<T> *)bytes;
 
     const int64_t m = a.rows, n = b.columns, k = a.columns, batch = first_batch + blockIdx.z;
     const operands<T> from = {a, b, a.matrices > 1 ? batch : 0, b.matrices > 1 ? batch : 0,
@@ -88,7 +88,7 @@ template <class T, class C>
     if (cudaError_t error = map_operands(&of, args, BM))
         return error;
     const auto kernel = of.by_tma ? matmul_wgmma<T, C, true> : matmul_wgmma<T, C, false>;
-    constexpr int BYTES = sizeof(ring<T>);
+    constexpr int BYTES = sizeof(wgmma_ring<T>);
 
     if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
         return error;

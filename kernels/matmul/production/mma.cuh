@@ -30,7 +30,7 @@ struct mma_tile {
 };
 
 // The layout of an operand, seen as (sides, k), in its tiles, and how it is copied to them.
-struct tile_layout {
+struct mma_layout {
     bool along_k; // the rows of its tiles are along k, and not across it
     bool chunks;  // 16 bytes at a time, or element by element
 };
@@ -234,7 +234,7 @@ static __device__ void store_sums(Out *c, int64_t m, int64_t n, corner first, bo
 }
 
 template <class Tile, class Products, bool A_ALONG_K, bool B_ALONG_K, class T>
-__global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
+static __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     matmul_mma(const product<T> p, bool a_chunks, bool b_chunks, bool pairs, int64_t first_slice, corner first)
 {
     constexpr int BM = Tile::BM, BN = Tile::BN, BK = Tile::BK, WM = Tile::WM, WN = Tile::WN;
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
 }
 
 template <class T>
-static tile_layout tile_layout_of(const strided_matrix<T> &x, int64_t sides, int64_t k)
+static mma_layout tile_layout_of(const strided_matrix<T> &x, int64_t sides, int64_t k)
 {
     constexpr int V = 16 / sizeof(T);
     const bool along_k = has_packs<V>(x, k, true), across_k = has_packs<V>(x.transposed(), sides, true);
@@ -348,7 +348,7 @@ template <class Tile, class Products>
 {
     using T = typename Tile::Element;
     const product<T> p = product_of<T>(args);
-    const tile_layout a = tile_layout_of(p.a, p.m, p.k), b = tile_layout_of(p.b.transposed(), p.n, p.k);
+    const mma_layout a = tile_layout_of(p.a, p.m, p.k), b = tile_layout_of(p.b.transposed(), p.n, p.k);
     const auto multiply = a.along_k   ? b.along_k ? launch_mma<Tile, Products, true, true, T>
                                                   : launch_mma<Tile, Products, true, false, T>
                             : b.along_k ? launch_mma<Tile, Products, false, true, T>

@@ -148,7 +148,7 @@ static __device__ block_work work_of_block(const product<float> &p, int64_t firs
 }
 
 template <class Tile, operand_layout A, operand_layout B>
-__global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
+static __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     matmul_pipelined(const product<float> p, bool c_packs, int64_t first_slice, corner first)
 {
     constexpr int BK = Tile::BK, STAGES = Tile::STAGES;
