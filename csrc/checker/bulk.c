@@ -113,8 +113,10 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
     read.now.item = write.now.item = item_of(t, code, ITEM_ACCESS);
     read.now.kind = ACCESS_LOAD;
     write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
+    t->copies = true;
     bulk_each_piece(bulk, access_piece, &read);
     bulk_each_piece(bulk, access_piece, &write);
+    t->copies = false;
     trace_check_log(t, thread);
     read.now = (struct access){.thread = thread,
                                .block = t->block_number,
@@ -137,6 +139,8 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
         bulk_each_piece(bulk, access_piece, &read);
     if (write.known)
         bulk_each_piece(bulk, access_piece, &write);
+    remote_copy(t, (uintptr_t)bulk->copy.to, write.epoch,
+                (struct code_location){.item = write.now.item, .context = write.now.context});
     use_mbarrier(t, bulk, write.now, write.epoch);
     t->threads[thread].epoch = ++t->clock;
     return read.epoch;

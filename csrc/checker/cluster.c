@@ -13,18 +13,21 @@
 
 #include "shadow.h"
 
-enum { MAX_REMOTES = 16 * 1024 };
+enum { MAX_REMOTES = 16 * 1024, MAX_COPIES = 256 };
 
-/* The last access of a thread of another block */
+/* An access of a thread of another block, or of a copy that it has started */
 struct remote_use {
     uint32_t block, epoch, item, context;
-    uint16_t thread, rank;
+    uint16_t thread;
 };
 
+/* Of each thread the last access is enough, as it is ordered after the others. Of copies, each may be the last to
+ * complete: all are here that no thread of this block was ordered after when there was no more room. */
 struct remote_uses {
-    unsigned count;
+    unsigned count, copies;
     int32_t slot[MAX_CLUSTER][MAX_THREADS]; /* 1 + the index of a thread's use; 0: none */
-    struct remote_use items[MAX_REMOTES];
+    struct remote_use items[MAX_REMOTES], copy[MAX_COPIES];
+    unsigned follower; /* a thread that was ordered after a copy, and so probably after the next */
 };
 
 struct tracer *remote_tracer(const struct tracer *t, uintptr_t address)
@@ -38,7 +41,7 @@ void remotes_begin(struct tracer *t)
 {
     memset(t->begun, 0, sizeof t->begun);
     if (t->remotes) {
-        t->remotes->count = 0;
+        t->remotes->count = t->remotes->copies = t->remotes->follower = 0;
         memset(t->remotes->slot, 0, sizeof t->remotes->slot);
     }
 }
@@ -72,13 +75,18 @@ static void report(struct tracer *t, struct code_location here, const char *mess
 }
 
 /* Whether some thread of one block is ordered after an access of another one. */
-static bool any_thread_follows(struct tracer *t, const struct access *earlier)
+static bool any_thread_follows(struct tracer *t, const struct remote_use *use)
 {
-    struct access now = {.block = t->block_number};
+    const struct access earlier = {.thread = use->thread, .block = use->block, .epoch = use->epoch};
+    struct access now = {.block = t->block_number, .thread = t->remotes->follower};
 
+    if (ordered(t, &now, &earlier))
+        return true;
     for (now.thread = 0; now.thread < t->worker->count; now.thread++)
-        if (ordered(t, &now, earlier))
+        if (ordered(t, &now, &earlier)) {
+            t->remotes->follower = now.thread;
             return true;
+        }
     return false;
 }
 
@@ -95,23 +103,50 @@ static bool knows_begin(struct tracer *t, const struct tracer *remote)
     return t->begun[now.thread] & bit;
 }
 
+/* The uses of the other block's memory. NULL without memory, which ends the check. */
+static struct remote_uses *uses_of(struct tracer *t, struct tracer *remote)
+{
+    if (!remote->remotes)
+        remote->remotes = calloc(1, sizeof *remote->remotes);
+    if (!remote->remotes)
+        t->trace->observed.out_of_memory = true;
+    return remote->remotes;
+}
+
 static void note_use(struct tracer *t, struct tracer *remote, struct code_location here)
 {
-    const unsigned me = t->worker->current, rank = t->worker->rank;
-    struct remote_uses *all = remote->remotes;
+    const unsigned me = t->worker->current;
+    struct remote_uses *all = uses_of(t, remote);
     int32_t *slot;
 
     if (!all)
-        all = remote->remotes = calloc(1, sizeof *all);
-    if (!all) {
-        t->trace->observed.out_of_memory = true;
         return;
-    }
-    slot = &all->slot[rank][me];
+    slot = &all->slot[t->worker->rank][me];
     if (!*slot)
         *slot = (int32_t)++all->count;
-    all->items[*slot - 1] = (struct remote_use){t->block_number, t->threads[me].epoch, here.item,
-                                                here.context,    (uint16_t)me,         (uint16_t)rank};
+    all->items[*slot - 1] =
+        (struct remote_use){t->block_number, t->threads[me].epoch, here.item, here.context, (uint16_t)me};
+}
+
+void remote_copy(struct tracer *t, uintptr_t address, uint32_t epoch, struct code_location here)
+{
+    struct tracer *remote = remote_tracer(t, address);
+    struct remote_uses *all = remote ? uses_of(t, remote) : NULL;
+    unsigned left = 0;
+
+    if (!all)
+        return;
+    if (all->copies == MAX_COPIES) {
+        for (unsigned i = 0; i < MAX_COPIES; i++)
+            if (!any_thread_follows(remote, &all->copy[i]))
+                all->copy[left++] = all->copy[i];
+        all->copies = left;
+    }
+    if (all->copies == MAX_COPIES)
+        t->trace->observed.out_of_memory = true;
+    else
+        all->copy[all->copies++] = (struct remote_use){t->block_number, epoch, here.item, here.context,
+                                                       (uint16_t)(COPIES + t->worker->current)};
 }
 
 bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, unsigned bytes,
@@ -127,7 +162,8 @@ bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, u
     }
     if (!knows_begin(t, remote))
         report(t, here, BEFORE_BEGIN);
-    note_use(t, remote, here);
+    if (!t->copies)
+        note_use(t, remote, here);
     return true;
 }
 
@@ -136,11 +172,10 @@ void remotes_end(struct tracer *t)
 {
     const struct remote_uses *all = t->remotes;
 
-    for (unsigned i = 0; all && i < all->count; i++) {
-        const struct remote_use *use = &all->items[i];
-        const struct access earlier = {.thread = use->thread, .block = use->block, .epoch = use->epoch};
+    for (unsigned i = 0; all && i < all->count + all->copies; i++) {
+        const struct remote_use *use = i < all->count ? &all->items[i] : &all->copy[i - all->count];
 
-        if (!any_thread_follows(t, &earlier))
+        if (!any_thread_follows(t, use))
             report(t, (struct code_location){.item = use->item, .context = use->context}, AFTER_EXIT);
     }
 }

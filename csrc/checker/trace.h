@@ -301,6 +301,7 @@ struct tracer {
     struct flights of_thread[MAX_THREADS], most_of_thread[MAX_THREADS], of_threads;
 
     struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
+    bool copies;                 /* the running thread starts a copy, whose accesses are tested */
     uint16_t begun[1024];        /* bit i: a thread knows that block i of the cluster has begun */
 
     struct local_writes *locals; /* NULL before the first wgmma of the worker */
@@ -432,6 +433,9 @@ void waits_join(struct trace *, const struct tracer *);
 struct tracer *remote_tracer(const struct tracer *, uintptr_t address);
 bool remote_access(struct tracer *, struct tracer *remote, uintptr_t address, unsigned bytes,
                    struct code_location);
+/* A copy that the running thread has started writes there, in this epoch: it may end after the thread's accesses.
+ */
+void remote_copy(struct tracer *, uintptr_t address, uint32_t epoch, struct code_location);
 void remotes_begin(struct tracer *);
 void remotes_have_begun(struct tracer *, unsigned thread); /* the thread has waited for the cluster's barrier */
 void remotes_end(struct tracer *);

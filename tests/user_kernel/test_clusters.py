@@ -450,6 +450,22 @@ def test_checks_of_mbarriers_and_copies(body, completion):
     assert body == ARRIVE or "race" in {fault.kind for fault in report.faults}, report
 
 
+WITHOUT_END = {
+    waits: exchange(MULTICAST, 2, waits).replace("    cluster.sync();\n}", "}") for waits in (True, False)
+}
+for text in WITHOUT_END.values():
+    REMOTES.add(text)
+
+
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_a_block_that_has_waited_for_a_copy_may_exit(completion):
+    """The copy of another block has ended then, although its thread may have more to do."""
+    x, y = np.ones((8, 64), np.float32), np.zeros((8, 64), np.float32)
+    assert smemkit.check(REMOTES[WITHOUT_END[True]][8, 64, 0, None, 2], x, y, completion=completion).ok
+    report = smemkit.check(REMOTES[WITHOUT_END[False]][8, 64, 0, None, 2], x, y, completion=completion)
+    assert any("makes sure that it has not exited" in fault.message for fault in report.faults), report
+
+
 REDUCED = """
 #include "ptx/cp_async_bulk.cuh"
 #include "ptx/mbarrier.cuh"
