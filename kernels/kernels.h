@@ -94,14 +94,13 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
            ROUNDING;
 }
 
-/* Whether kernels that take operands of 16 bits as they are copy those whose rows begin amid sectors of 32 bytes.
- * The TMA reads them so slowly that a product takes half as long again; an element of A is multiplied n times, one
- * of B m times, and a copy is faster from some number of times on. */
-static inline bool matmul_copies_half_sectors(int64_t m, int64_t n)
+/* How many of the last tiles are divided into so many pieces: those of a round that would leave blocks idle, if
+ * the pieces are one round. */
+static inline int64_t matmul_divided_tiles(int64_t tiles, int pieces, int blocks)
 {
-    const double LEAST_TIMES = 1000;
+    const int64_t last = tiles % blocks;
 
-    return (double)m * (double)n >= LEAST_TIMES * ((double)m + (double)n);
+    return last * pieces <= blocks ? last : 0;
 }
 
 /* Bytes from one row of residues of an operand, along k, to the next: the TMA is fastest with whole cache lines.

@@ -97,19 +97,21 @@ template <auto KERNEL>
 
 template <class... Parameters>
 static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
-                                 cudaStream_t stream, const typename exactly<Parameters>::type &...parameters)
+                                 unsigned cluster, cudaStream_t stream,
+                                 const typename exactly<Parameters>::type &...parameters)
 {
     constexpr unsigned GRAPH_GRID = 8; // blocks
     constexpr size_t SIZES[] = {sizeof(Parameters)...};
     void *addresses[] = {(void *)&parameters...};
-    cudaLaunchAttribute overlap = {};
+    cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = {};
     cudaError_t code;
     int device = 0;
 
     if (cudaError_t error = cudaGetDevice(&device))
         return error;
-    if (!stream && grid.x <= GRAPH_GRID && grid.y <= GRAPH_GRID && grid.x * grid.y * grid.z <= GRAPH_GRID) {
+    if (!stream && cluster == 1 && grid.x <= GRAPH_GRID && grid.y <= GRAPH_GRID &&
+        grid.x * grid.y * grid.z <= GRAPH_GRID) {
         cudaKernelNodeParams params = {};
 
         params.func = (void *)kernel;
@@ -120,22 +122,33 @@ static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 
         if (gpu_launch_by_graph(device, &params, SIZES, (int)sizeof...(Parameters), &code))
             return code;
     }
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = supports_pdl(device);
+    config.attrs = attributes;
+    if (supports_pdl(device)) {
+        cudaLaunchAttribute &overlap = attributes[config.numAttrs++];
+
+        overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        overlap.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+        cudaLaunchAttribute &clusters = attributes[config.numAttrs++];
+
+        clusters.id = cudaLaunchAttributeClusterDimension;
+        clusters.val.clusterDim.x = cluster;
+        clusters.val.clusterDim.y = clusters.val.clusterDim.z = 1;
+    }
     return cudaLaunchKernelExC(&config, (const void *)kernel, addresses);
 }
 
-template <auto KERNEL, class... Arguments>
+// CLUSTER: blocks along x that run together and reach each other's shared memory.
+template <auto KERNEL, unsigned CLUSTER = 1, class... Arguments>
 [[nodiscard]] static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                                         const Arguments &...arguments)
 {
-    return launch_kernel(KERNEL, grid, block, shared_bytes, stream, arguments...);
+    return launch_kernel(KERNEL, grid, block, shared_bytes, CLUSTER, stream, arguments...);
 }
 
 #else // the CPU executor runs one launch after the other
@@ -173,19 +186,25 @@ static constexpr kernel_name name_of_kernel(const char *function)
 template <class... Parameters>
 static __attribute__((noinline)) cudaError_t
 launch_kernel(void (*kernel)(Parameters...), const char *name, dim3 grid, dim3 block, size_t shared_bytes,
-              cudaStream_t stream, const typename exactly<Parameters>::type &...parameters)
+              unsigned cluster, cudaStream_t stream, const typename exactly<Parameters>::type &...parameters)
 {
-    smemkit::configure(name, kernel, grid, block, shared_bytes, stream)(parameters...);
+    smemkit_launch configured = smemkit::configuration(name, grid, block, shared_bytes, stream);
+
+    if (cluster > 1) {
+        configured.cluster[0] = cluster;
+        configured.cluster[1] = configured.cluster[2] = 1;
+    }
+    smemkit::launch(configured, kernel, parameters...);
     return cudaGetLastError();
 }
 
-template <auto KERNEL, class... Arguments>
+template <auto KERNEL, unsigned CLUSTER = 1, class... Arguments>
 [[nodiscard]] static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                                         const Arguments &...arguments)
 {
     static constexpr kernel_name NAME = name_of_kernel(__PRETTY_FUNCTION__);
 
-    return launch_kernel(KERNEL, NAME.text, grid, block, shared_bytes, stream, arguments...);
+    return launch_kernel(KERNEL, NAME.text, grid, block, shared_bytes, CLUSTER, stream, arguments...);
 }
 
 #endif

@@ -317,14 +317,21 @@ def test_predicted_times_of_few_and_of_many_blocks():
 
 
 def test_predicted_times_of_copies_of_operands():
-    """wgmma_large copies rows that are no multiples of 16 bytes, and those of large operands if not of 32."""
+    """wgmma_large copies rows that are no multiples of 16 bytes; some that are not of 32 take longer."""
     values = values_with("matmul", copied_bytes=1, copy_rows=1)  # copies take long
     slow = values_with("matmul", wgmma_large_odd_a=1000, wgmma_large_odd_b=1000, copied_bytes=10**9, copy_rows=1)
     sizes = [("float16", 1, m, m, k) for m in (1024, 4096) for k in (64, 72, 76)]
     copied = [t > 10**4 for t in _core.predicted_matmul_times(132, values, "wgmma_large", sizes)]
-    assert copied == [False, False, True, False, True, True]
+    assert copied == [False, False, True] * 2
     whole, amid, *_ = _core.predicted_matmul_times(132, slow, "wgmma_large", sizes)
     assert amid > 4 * whole  # the TMA reads them slowly
+
+
+def test_predicted_times_of_halves_of_the_last_tiles():
+    values = values_with("matmul", wgmma_large_one=1, wgmma_large_many=1, wgmma_large_launch=1)
+    sizes = [("float16", 1, 128 * tiles, 256, 1024) for tiles in (132, 140, 200)]
+    times = _core.predicted_matmul_times(132, values, "wgmma_large", sizes)
+    assert [time / times[0] for time in times] == pytest.approx([1, 1.56, 2], rel=1e-2)
 
 
 def test_predicted_times_of_tiles_outside_c():

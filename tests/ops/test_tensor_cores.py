@@ -216,13 +216,64 @@ def test_unaligned_operands_of_the_tma_are_copied(device, kernel, dtype, order):
     np.testing.assert_array_equal(smemkit.matmul(wide, b, kernel=kernel, device=device), expected)
 
 
-@pytest.mark.parametrize(("kernel", "k", "n"), [("wgmma_large", 24, 2000), ("wgmma_small", 16, 2008)])
-def test_large_operands_whose_rows_begin_amid_sectors_are_copied(device, kernel, k, n):
-    a, b = (integers((rows, k), np.float32, seed=rows).astype("float16") for rows in (2048, n))
-    c = smemkit.matmul(a, b.T, kernel=kernel, device=device)  # columns of b are rows in memory
-    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.T.astype(np.float32)).astype("float16"))
-    b = np.ascontiguousarray(b.T)
-    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel=kernel, device=device), c)
+def grids(a, b, **options):
+    """The grid and the cluster of each launch of wgmma_large, which must have no fault."""
+    report = smemkit.check(smemkit.matmul, a, b, kernel="wgmma_large", **options)
+    assert report.ok, report
+    return [(launch.grid[0], launch.cluster) for launch in report.launches]
+
+
+@pytest.mark.parametrize(
+    ("orders", "m", "k"),
+    [
+        *((orders, 200, 72) for orders in ("CC", "CF", "FC", "FF")),
+        ("CC", 1096, 24),
+    ],  # 9 rows of tiles, one outside C
+)
+def test_two_blocks_share_the_tiles_of_b_if_rows_begin_amid_sectors(device, orders, m, k):
+    a, b = integers((m, k), np.float32), integers((k, 264), np.float32, seed=1)
+    a, b = (np.array(x.astype("float16"), order=order) for x, order in zip((a, b), orders, strict=True))
+    expected = (a.astype(np.float32) @ b.astype(np.float32)).astype("float16")
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
+    if m > 200 or orders == "FF":
+        assert grids(a, b, blocks=2) == [(8 if m == 200 else 40, (2, 1, 1))]
+
+
+def test_matrices_of_a_batch_share_the_tiles_of_b(device):
+    a, b = integers((3, 200, 24), np.float32), integers((24, 264), np.float32, seed=1)
+    expected = (a @ b).astype("float16")
+    a, b = a.astype("float16"), b.astype("float16")
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
+
+
+def test_blocks_share_no_tiles_if_one_has_none_to_share_or_copies_are_fast():
+    a, b = integers((100, 72), "float16"), integers((72, 264), "float16")
+    assert grids(a, b) == [(4, None)]  # one row of tiles
+    assert grids(np.zeros((200, 64), "float16"), np.zeros((64, 272), "float16")) == [(8, None)]
+
+
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_shared_tiles_have_no_fault(completion):
+    """More steps than stages, two tiles after another."""
+    a, b = np.ones((200, 328), "float16"), np.ones((328, 264), "float16")
+    assert grids(a, b, completion=completion, blocks=2) == [(8, (2, 1, 1))]
+
+
+@pytest.mark.parametrize(
+    ("orders", "m", "n", "blocks"),
+    [
+        *((orders, 130, 304, 8) for orders in ("CC", "CF", "FC", "FF")),
+        ("CC", 100, 700, 6),
+        ("CC", 16, 67 * 256, 67),
+    ],
+)
+def test_the_last_tiles_are_divided_into_halves_if_these_are_one_round_of_blocks(device, orders, m, n, blocks):
+    a, b = integers((m, 32), np.float32), integers((32, n), np.float32, seed=1)
+    a, b = (np.array(x.astype("float16"), order=order) for x, order in zip((a, b), orders, strict=True))
+    expected = (a.astype(np.float32) @ b.astype(np.float32)).astype("float16")
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
+    if orders == "CC":
+        assert grids(a, b, blocks=2)[-1] == (blocks, None)
 
 
 @pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])

@@ -43,8 +43,8 @@ MUTANTS = [
     Mutant(
         "failed-launch-counts-as-success",
         "kernels/common/launch.cuh",
-        "(parameters...);\n    return cudaGetLastError();",
-        "(parameters...);\n    (void)cudaGetLastError();\n    return cudaSuccess;",
+        "smemkit::launch(configured, kernel, parameters...);\n    return cudaGetLastError();",
+        "smemkit::launch(configured, kernel, parameters...);\n    (void)cudaGetLastError();\n    return cudaSuccess;",
         "tests/call/test_launch_failures.py -k reported",
     ),
     Mutant(
@@ -778,8 +778,8 @@ MUTANTS = [
     Mutant(
         "wgmma-waits-for-the-wrong-phase",
         "kernels/matmul/production/wgmma.cuh",
-        "wait(&ring.full[s], turn / STAGES);\n                ptx::wgmma_fence();",
-        "wait(&ring.full[s], turn / STAGES + 1);\n                ptx::wgmma_fence();",
+        "wait(&ring.full[s], turn / STAGES);\n        ptx::wgmma_fence();",
+        "wait(&ring.full[s], turn / STAGES + 1);\n        ptx::wgmma_fence();",
         "tests/ops/test_matmul.py -k no_fault",
     ),
     Mutant(
@@ -1314,11 +1314,46 @@ MUTANTS = [
         "tests/ops/test_policy.py -k few_and_of_many",
     ),
     Mutant(
-        "large-operands-that-begin-amid-sectors-are-not-copied",
-        "kernels/kernels.h",
-        "const double LEAST_TIMES = 1000;",
-        "const double LEAST_TIMES = 1 << 30;",
-        "tests/ops/test_policy.py -k copies_of_operands",
+        "halves-of-the-last-tiles-take-as-long-as-whole-ones",
+        "csrc/ops/matmul/prediction.c",
+        "candidate->rule == HALVES ? 2 :",
+        "candidate->rule == HALVES ? 1 :",
+        "tests/ops/test_policy.py -k halves",
+    ),
+    Mutant(
+        "blocks-of-a-cluster-copy-the-same-rows",
+        "kernels/matmul/production/tma.cuh",
+        "x, y + first_row, matrix",
+        "x, y, matrix",
+        "tests/ops/test_tensor_cores.py -k share",
+    ),
+    Mutant(
+        "blocks-of-a-cluster-have-different-halves",
+        "kernels/matmul/production/tma.cuh",
+        "(int)((item - whole) / cluster % pieces)",
+        "(int)((item - whole) % pieces)",
+        "tests/ops/test_tensor_cores.py -k share",
+    ),
+    Mutant(
+        "blocks-of-a-cluster-release-only-their-own-stages",
+        "kernels/matmul/production/tma.cuh",
+        "ptx::mbarrier_arrive_at_rank(empty, lane);",
+        "ptx::mbarrier_arrive_at_rank(empty, ptx::cluster_ctarank());",
+        "tests/ops/test_tensor_cores.py -k 'shared_tiles_have_no_fault'",
+    ),
+    Mutant(
+        "blocks-of-a-cluster-exit-before-others-have-released-their-stages",
+        "kernels/matmul/production/tma.cuh",
+        "    if (Step::CLUSTER > 1) // this block's mbarriers are there until the others have arrived\n",
+        "    if (false)\n",
+        "tests/ops/test_tensor_cores.py -k 'shared_tiles_have_no_fault'",
+    ),
+    Mutant(
+        "copies-to-another-block-are-forgotten",
+        "csrc/checker/cluster.c",
+        "i < all->count + all->copies",
+        "i < all->count",
+        "tests/user_kernel/test_clusters.py -k waited_for_a_copy",
     ),
     Mutant(
         "tiles-outside-c-cost-as-much",

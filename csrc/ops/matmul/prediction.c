@@ -45,9 +45,9 @@ const struct threshold_table matmul_threshold_table = {OP_matmul, THRESHOLDS, th
 /* The row SPEED of a candidate: where its first value is. */
 #define SPEED(name) AT_##name
 
-/* What a block takes for a quarter of a tile, of which it loads all of the operands, as a share of its time for a
- * whole one: measured on an H200. The launcher in dmma.cuh has the same rule. */
-static const double QUARTER_TIME = 0.39;
+/* What a block takes for a half of a tile of wgmma_large, and for a quarter of one of dmma_large, of which it
+ * loads all of the operands, as a share of its time for a whole one: measured on an H200. */
+static const double HALF_TIME = 0.56, QUARTER_TIME = 0.39;
 
 /* From here on wgmma_split is as accurate as sums in float32 for operands of every kind, those of the widest range
  * being the last: see test_tensor_cores.py. Below the other limit, rows of normal numbers may
@@ -112,8 +112,7 @@ const struct candidate matmul_candidates[] = {
     {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, HALF, ALWAYS},
     {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, FLOAT64, ALWAYS},
     {ROW_matmul_mma_split, 128, 128, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 256, 0, ALWAYS},
-    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0,
-     COPIES_ODD_ROWS},
+    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, HALVES},
     {ROW_matmul_wgmma_small, 128, 64, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0,
      COPIES_ODD_ROWS},
     {ROW_matmul_wgmma_single, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0,
@@ -204,7 +203,7 @@ static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype,
 }
 
 /* Whether rows of so many elements, in C order, are multiples of `grain` bytes: of 16, which packs and the TMA
- * copy, or of 32, from which the TMA is fast. Bytes stay bytes for a NARROW kernel only. */
+ * copy, or of 32, of which the TMA has fewer sectors to read. Bytes stay bytes for a NARROW kernel only. */
 static bool rows_are_grains(const struct candidate *candidate, enum dtype dtype, struct matmul_size size,
                             npy_intp length, int grain)
 {
@@ -213,15 +212,20 @@ static bool rows_are_grains(const struct candidate *candidate, enum dtype dtype,
     return length * (narrow && size.of_bytes ? 1 : dtype_bytes(dtype)) % grain == 0;
 }
 
+/* Whether the TMA copies operands from where they are, unless odd rows have been copied to others first. */
+static bool multiplies_in_place(const struct candidate *candidate)
+{
+    return candidate->rule == COPIES_ODD_ROWS || candidate->rule == HALVES;
+}
+
 /* Whether the kernel copies both operands before it multiplies them. Its launcher has this rule for operands
  * anywhere in memory; these are in C order. */
 static bool copies_operands(const struct candidate *candidate, enum dtype dtype, struct matmul_size size)
 {
-    const int grain = matmul_copies_half_sectors(size.m, size.n) ? SECTOR_BYTES : PACK_BYTES;
-    const bool odd = !rows_are_grains(candidate, dtype, size, size.k, grain) ||
-                     !rows_are_grains(candidate, dtype, size, size.n, grain);
+    const bool odd = !rows_are_grains(candidate, dtype, size, size.k, PACK_BYTES) ||
+                     !rows_are_grains(candidate, dtype, size, size.n, PACK_BYTES);
 
-    return candidate->rule == COPIES_ODD_ROWS && odd;
+    return multiplies_in_place(candidate) && odd;
 }
 
 /* Of the operands as a kernel reads them: `narrow` ones stay bytes. */
@@ -282,7 +286,7 @@ static double filled_share(int length, npy_intp n)
 static double odd_rows_factor(const struct candidate *candidate, const int64_t *speeds, enum dtype dtype,
                               struct matmul_size size)
 {
-    const int grain = candidate->rule == COPIES_ODD_ROWS ? SECTOR_BYTES : PACK_BYTES;
+    const int grain = multiplies_in_place(candidate) ? SECTOR_BYTES : PACK_BYTES;
     const double odd_a = rows_are_grains(candidate, dtype, size, size.k, grain) ? 0 : (double)speeds[ODD_A];
     const double odd_b = rows_are_grains(candidate, dtype, size, size.n, grain) ? 0 : (double)speeds[ODD_B];
 
@@ -303,9 +307,10 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors);
-    const npy_intp last = (npy_intp)tiles % multiprocessors; /* tiles of a round that is not full */
-    const bool quarters = candidate->rule == QUARTERS && last > 0 && 4 * last <= multiprocessors;
-    const double rounds = quarters ? (double)most - 1 + QUARTER_TIME : (double)most;
+    const int pieces = candidate->rule == HALVES ? 2 : candidate->rule == QUARTERS ? 4 : 1;
+    const bool divided = pieces > 1 && matmul_divided_tiles((npy_intp)tiles, pieces, multiprocessors) > 0;
+    const double last = !divided ? 1 : pieces == 2 ? HALF_TIME : QUARTER_TIME; /* of the rounds */
+    const double rounds = (double)most - 1 + last;
     const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);
     const double along_k = (double)(steps * candidate->depth + speeds[START]);
     const double filled = filled_share(candidate->rows, size.m) * filled_share(columns, size.n);

@@ -33,9 +33,9 @@ struct candidate {
         MORE_COLUMNS,    /* or with more columns */
         ONE_TILE,        /* it is about a C of one tile, for which indices are not divided */
         SEVERAL_TILES,   /* or of several */
-        COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first, large ones also if
-                            they are not multiples of 32 */
-        QUARTERS,        /* the last tiles are divided into quarters if these keep no block waiting */
+        COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first */
+        HALVES,   /* the same, and the last tiles are divided into halves if these are one round of blocks */
+        QUARTERS, /* they are divided into quarters */
     } rule;
 };
 

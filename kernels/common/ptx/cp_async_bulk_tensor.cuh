@@ -24,6 +24,17 @@ static __device__ inline void cp_async_bulk_tensor_load(void *shared, const CUte
                  : "memory");
 }
 
+// The same, to the shared memory of each block of a cluster whose bit is set in `ranks`: to the place that
+// `shared` has there, and its bytes arrive at the mbarrier at `mbarrier`'s place.
+static __device__ inline void cp_async_bulk_tensor_multicast(void *shared, const CUtensorMap *map, int x, int y,
+                                                             int z, uint64_t *mbarrier, uint16_t ranks)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(mbarrier)), "h"(ranks)
+                 : "memory");
+}
+
 // The copy of a box to the tensor, without what lies outside of it. It is part of a bulk group: see
 // cp_async_bulk.cuh.
 static __device__ inline void cp_async_bulk_tensor_store(const CUtensorMap *map, int x, int y, int z,

@@ -241,14 +241,14 @@ static __global__ void __launch_bounds__(BLOCK, 1)
                 int matrix, row, column;
 
                 order.position(item, matrix, row, column);
-                bring_tile(ring, p.mapped, a_map, b_map, matrix, row, column, turn);
+                bring_tile<Step::BN>(ring, p.mapped, a_map, b_map, matrix, row, column * Step::BN, turn);
             });
         },
         [&] {
             unsigned turn = 0;
 
             for_each_item(order, tiles, [&](int64_t item) {
-                const int quarter = order.quarter(item);
+                const int quarter = order.piece(item);
 
                 if (quarter < 0)
                     multiply_tile<false>(ring, p, item, 0, turn);
@@ -270,10 +270,11 @@ template <int COLUMNS, class Tiles = all_tiles, class Needed = always>
             using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
             constexpr bool HAS_QUARTERS = roles<Step>::HAS_QUARTERS && std::is_same_v<Tiles, all_tiles>;
             tile_order &order = p.mapped.order;
-            const int64_t last = order.tiles() % args->multiprocessors; // of a round that is not full
 
-            if (HAS_QUARTERS && 4 * last <= args->multiprocessors)
-                order.quartered = last;
+            if (HAS_QUARTERS) {
+                order.pieces = 4;
+                order.divided = matmul_divided_tiles(order.tiles(), order.pieces, args->multiprocessors);
+            }
             return launch_on_multiprocessors<matmul_doubles<Step, Tiles>>(args, order.count(), stream, a_map,
                                                                           b_map, p, tiles);
         });

@@ -8,6 +8,7 @@
 
 #include "../../common/grid.cuh"
 #include "../../common/launch.cuh"
+#include "../../common/ptx/cluster.cuh"
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
@@ -21,15 +22,24 @@ constexpr int MULTIPLYING = 2, BLOCK = (1 + MULTIPLYING) * GROUP; // warpgroups,
 constexpr int SHARED_BYTES = 227 << 10;                           // of a block
 constexpr int ROW_BYTES = 128;         // of a tile, and of a tile of C before it is stored
 constexpr int TILE_ROWS_TOGETHER = 12; // tiles that run at the same time form a square
-constexpr int COPYING_REGISTERS = 24, MULTIPLYING_REGISTERS = 240; // per thread; of the 168 that all begin with
+
+// Registers per thread, of the 168 that all begin with. In a cluster copies have more operands.
+template <int CLUSTER>
+constexpr int COPYING_REGISTERS = CLUSTER > 1 ? 40 : 24;
+template <int CLUSTER>
+constexpr int MULTIPLYING_REGISTERS = CLUSTER > 1 ? 232 : 240;
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
-// another has rows across it, in panels. Chunk c of row r, 16 bytes, is at c ^ r % 8.
-template <class T_, int BN_, int PARTS_, bool A_ALONG_K_, bool B_ALONG_K_>
+// another has rows across it, in panels. Chunk c of row r, 16 bytes, is at c ^ r % 8. The blocks of a cluster have
+// tiles of C below each other, and so the same tiles of B: each copies its share to all. PIECES: of the last
+// tiles' columns, see tile_order; of a piece, only its columns of B come.
+template <class T_, int BN_, int PARTS_, bool A_ALONG_K_, bool B_ALONG_K_, int PIECES_ = 1, int CLUSTER_ = 1>
 struct step_tiles {
     using T = T_;
     static constexpr int BN = BN_, PARTS = PARTS_, BK = ROW_BYTES / (int)sizeof(T);
     static constexpr int PANEL = BK; // elements in a row
+    static constexpr int PIECES = PIECES_;
+    static constexpr int CLUSTER = CLUSTER_; // blocks
     static constexpr bool A_ALONG_K = A_ALONG_K_, B_ALONG_K = B_ALONG_K_;
 
     T a[PARTS][BM * BK], b[PARTS][BN * BK];
@@ -143,7 +153,8 @@ struct row_packs {
 
 template <class Step>
 struct step_ring {
-    static constexpr int WARPS = MULTIPLYING * GROUP / WARP; // that multiply
+    static constexpr int CLUSTER = Step::CLUSTER;
+    static constexpr int WARPS = MULTIPLYING * GROUP / WARP; // of a block, that multiply
     static constexpr int MBARRIER_BYTES = 256,
                          STAGES =
                              (SHARED_BYTES - MBARRIER_BYTES - WARPS * (int)sizeof(row_buffer)) / (int)sizeof(Step);
@@ -152,38 +163,42 @@ struct step_ring {
 
     Step stages[STAGES];
     row_buffer rows[WARPS];
-    uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
+    uint64_t full[STAGES],
+        empty[STAGES]; // a stage's tiles have come; all warps of the cluster have multiplied them
 };
 
 // What blocks compute: the tiles of C, in an order in which those that run at the same time share rows and columns
-// of tiles. Of the last tiles some may be divided into quarters.
+// of tiles. The last ones may be divided into pieces. Of a cluster's blocks, with neighbouring items, all have
+// whole tiles below each other, or the same pieces of them.
 struct tile_order {
     int64_t matrices, down, right;
-    int64_t quartered = 0; // tiles
+    int pieces = 1, cluster = 1;
+    int64_t divided = 0; // tiles, a multiple of the cluster, as is the number of all
 
     __host__ __device__ int64_t tiles() const
     {
         return matrices * down * right;
     }
 
-    // how many tiles and quarters
+    // how many tiles and pieces
     __host__ __device__ int64_t count() const
     {
-        return tiles() + 3 * quartered;
+        return tiles() + (pieces - 1) * divided;
     }
 
-    // the quarter's number, 0 to 3; -1 for a whole tile
-    __device__ int quarter(int64_t item) const
+    // the piece's number in its tile; -1 for a whole tile
+    __device__ int piece(int64_t item) const
     {
-        const int64_t whole = tiles() - quartered;
+        const int64_t whole = tiles() - divided;
 
-        return item < whole ? -1 : (int)((item - whole) % 4);
+        return item < whole ? -1 : (int)((item - whole) / cluster % pieces);
     }
 
     // the matrix, and the tile's row and column
     __device__ void position(int64_t item, int &matrix, int &row, int &column) const
     {
-        const int64_t whole = tiles() - quartered, tile = item < whole ? item : whole + (item - whole) / 4;
+        const int64_t whole = tiles() - divided, rest = item - whole;
+        const int64_t tile = rest < 0 ? item : whole + rest / (pieces * cluster) * cluster + rest % cluster;
         const int64_t of_matrix = down * right, in_matrix = tile % of_matrix;
         const int64_t first = in_matrix / (TILE_ROWS_TOGETHER * right) * TILE_ROWS_TOGETHER;
         const int64_t rows = min((int64_t)TILE_ROWS_TOGETHER, down - first), index = in_matrix - first * right;
@@ -245,54 +260,84 @@ static __device__ inline void wait(uint64_t *mbarrier, unsigned phase)
         ;
 }
 
-// Starts the copies of a tile of SIDES sides from `side` and k on.
-template <class Step, bool ALONG_K, int SIDES>
+// Starts the copies of a tile of SIDES sides from `side` and k on. CLUSTER: of this block's share, to all blocks.
+template <class Step, bool ALONG_K, int SIDES, int CLUSTER = 1>
 static __device__ void load_panels(typename Step::T *tile, const CUtensorMap &map, int side, int k, int matrix,
                                    uint64_t *mbarrier)
 {
+    constexpr int ROWS = (ALONG_K ? SIDES : Step::BK) / CLUSTER; // of each panel
+    const int first_row = CLUSTER == 1 ? 0 : (int)ptx::cluster_ctarank() * ROWS;
+    const auto load = [&](int panel, int x, int y) {
+        auto *const to = &tile[panel * Step::BK + first_row * Step::PANEL];
+
+        if constexpr (CLUSTER > 1)
+            ptx::cp_async_bulk_tensor_multicast(to, &map, x, y + first_row, matrix, mbarrier, (1 << CLUSTER) - 1);
+        else
+            ptx::cp_async_bulk_tensor_load(to, &map, x, y, matrix, mbarrier);
+    };
+
     if (ALONG_K)
-        ptx::cp_async_bulk_tensor_load(tile, &map, k, side, matrix, mbarrier);
+        load(0, k, side);
     else
         for (int panel = 0; panel < SIDES; panel += Step::PANEL)
-            ptx::cp_async_bulk_tensor_load(&tile[panel * Step::BK], &map, side + panel, k, matrix, mbarrier);
+            load(panel, side + panel, k);
 }
 
-// Prepares the stage of a turn for the copies of a whole step: what it held has been multiplied by all warps.
+// Waits until what the stage of a turn held has been multiplied by all warps.
 template <class Step>
-static __device__ Step &begin_stage(step_ring<Step> &ring, unsigned turn)
+static __device__ void wait_until_empty(step_ring<Step> &ring, unsigned turn)
 {
     constexpr int STAGES = step_ring<Step>::STAGES;
-    const unsigned s = turn % STAGES;
 
     if (turn >= STAGES)
-        wait(&ring.empty[s], turn / STAGES - 1);
-    ptx::mbarrier_arrive_expect_tx(&ring.full[s], sizeof(Step));
+        wait(&ring.empty[turn % STAGES], turn / STAGES - 1);
+}
+
+// Prepares the stage of a turn for the copies of a step: of so many columns of B.
+template <int COLUMNS, class Step>
+static __device__ Step &begin_stage(step_ring<Step> &ring, unsigned turn)
+{
+    const unsigned s = turn % step_ring<Step>::STAGES;
+
+    wait_until_empty(ring, turn);
+    ptx::mbarrier_arrive_expect_tx(&ring.full[s],
+                                   sizeof(Step) - sizeof(Step::b) / Step::BN * (Step::BN - COLUMNS));
     return ring.stages[s];
 }
 
-// This warp has multiplied the stage of a turn.
+// This warp has multiplied the stage of a turn: in a cluster a lane for each block tells it so.
 template <class Step>
 static __device__ void release_stage(step_ring<Step> &ring, unsigned turn)
 {
-    if (threadIdx.x % WARP == 0)
-        ptx::mbarrier_arrive(&ring.empty[turn % step_ring<Step>::STAGES]);
+    uint64_t *const empty = &ring.empty[turn % step_ring<Step>::STAGES];
+    const int lane = threadIdx.x % WARP;
+
+    if constexpr (Step::CLUSTER > 1) {
+        if (lane < Step::CLUSTER)
+            ptx::mbarrier_arrive_at_rank(empty, lane);
+    } else if (lane == 0)
+        ptx::mbarrier_arrive(empty);
 }
 
-// The thread that copies: all steps of a tile of C.
-template <class Step>
+// The thread that copies: all steps of a tile of C, or of a piece, that has these columns from `column` on.
+template <int COLUMNS, class Step>
 static __device__ void bring_tile(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
                                   const CUtensorMap &b_map, int matrix, int row, int column, unsigned &turn)
 {
+    constexpr int TOGETHER = Step::BN / Step::PIECES;
+
     for (int k = 0; k < p.k; k += Step::BK, turn++) {
         uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
-        Step &to = begin_stage(ring, turn);
+        Step &to = begin_stage<COLUMNS>(ring, turn);
 
         for (int part = 0; part < Step::PARTS; part++) {
             const int a_z = part * p.a_matrices + p.a_matrix(matrix);
             const int b_z = part * p.b_matrices + p.b_matrix(matrix);
 
             load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, full);
-            load_panels<Step, Step::B_ALONG_K, Step::BN>(to.b[part], b_map, column * Step::BN, k, b_z, full);
+            for (int from = 0; from < COLUMNS; from += TOGETHER)
+                load_panels<Step, Step::B_ALONG_K, TOGETHER, Step::CLUSTER>(&to.b[part][from * Step::BK], b_map,
+                                                                            column + from, k, b_z, full);
         }
     }
 }
@@ -304,13 +349,22 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
 {
     unsigned turn = 0;
 
-    for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
+    for (int64_t item = blockIdx.x; item < p.order.count(); item += gridDim.x) {
+        const int piece = p.order.piece(item);
         int matrix, row, column;
 
-        p.order.position(tile, matrix, row, column);
-        if (takes(matrix, row, column))
-            bring_tile(ring, p, a_map, b_map, matrix, row, column, turn);
+        p.order.position(item, matrix, row, column);
+        if (!takes(matrix, row, column))
+            continue;
+        if (Step::PIECES == 1 || piece < 0)
+            bring_tile<Step::BN>(ring, p, a_map, b_map, matrix, row, column * Step::BN, turn);
+        else
+            bring_tile<Step::BN / Step::PIECES>(ring, p, a_map, b_map, matrix, row,
+                                                column * Step::BN + piece * (Step::BN / Step::PIECES), turn);
     }
+    if (Step::CLUSTER > 1) // this block's mbarriers are there until the others have arrived
+        for (int s = 0; s < step_ring<Step>::STAGES; s++, turn++)
+            wait_until_empty(ring, turn);
 }
 
 template <class Ring>
@@ -319,11 +373,15 @@ static __device__ void init_ring(Ring &ring)
     if (threadIdx.x == 0) {
         for (int s = 0; s < Ring::STAGES; s++) {
             ptx::mbarrier_init(&ring.full[s], 1);
-            ptx::mbarrier_init(&ring.empty[s], Ring::WARPS);
+            ptx::mbarrier_init(&ring.empty[s], Ring::CLUSTER * Ring::WARPS);
         }
         ptx::fence_mbarrier_init();
     }
-    __syncthreads(); // the mbarriers are initialised before they are used
+    __syncthreads();         // the mbarriers are initialised before they are used
+    if (Ring::CLUSTER > 1) { // by other blocks, too
+        ptx::barrier_cluster_arrive_relaxed();
+        ptx::barrier_cluster_wait();
+    }
 }
 
 // All of a block's work. copy(): that of the thread that copies; multiply(): that of a thread of the warpgroups
@@ -333,11 +391,11 @@ static __device__ void share_work(step_ring<Step> &ring, Copy copy, Multiply mul
 {
     init_ring(ring);
     if (threadIdx.x < GROUP) {
-        ptx::setmaxnreg_dec<COPYING_REGISTERS>();
+        ptx::setmaxnreg_dec<COPYING_REGISTERS<Step::CLUSTER>>();
         if (threadIdx.x == 0)
             copy();
     } else {
-        ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
+        ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS<Step::CLUSTER>>();
         multiply();
     }
 }
@@ -350,11 +408,13 @@ struct plain_product {
     bool whole_packs;
 };
 
-// The map of an operand as it lies in memory. `sides`: of a tile.
+// The map of an operand as it lies in memory. `sides`: of a tile; `sharing`: blocks, each of which copies some
+// rows.
 template <class T>
-[[nodiscard]] static cudaError_t make_map_of(CUtensorMap *map, const tensor<T> &x, bool along_k, int sides)
+[[nodiscard]] static cudaError_t make_map_of(CUtensorMap *map, const tensor<T> &x, bool along_k, int sides,
+                                             int sharing = 1)
 {
-    return make_tensor_map(map, x, along_k ? sides : ROW_BYTES / (int)sizeof(T));
+    return make_tensor_map(map, x, (along_k ? sides : ROW_BYTES / (int)sizeof(T)) / sharing);
 }
 
 // The map of an operand's parts. `sides`: of a tile.
@@ -372,60 +432,67 @@ template <class Bits, class T>
     return make_map_of(map, all, x.sides_are_rows, sides);
 }
 
+// `cluster`: the number of rows of tiles is a multiple of it, the last ones perhaps outside C.
 static mapped_product mapped_product_of(const matmul_args *args, int64_t a_matrices, int64_t b_matrices,
-                                        int columns)
+                                        int columns, int cluster = 1)
 {
+    const int64_t down = ceil_div(ceil_div(args->m, BM), cluster) * cluster;
+
     return {args->m,         args->n,         args->k,
-            (int)a_matrices, (int)b_matrices, {args->batches, ceil_div(args->m, BM), ceil_div(args->n, columns)}};
+            (int)a_matrices, (int)b_matrices, {args->batches, down, ceil_div(args->n, columns), 1, cluster}};
 }
 
-template <bool A_ALONG_K_, bool B_ALONG_K_>
+template <bool A_ALONG_K_, bool B_ALONG_K_, int CLUSTER_>
 struct layouts {
     static constexpr bool A_ALONG_K = A_ALONG_K_, B_ALONG_K = B_ALONG_K_;
+    static constexpr int CLUSTER = CLUSTER_; // blocks
 };
 
 // Calls f with the operands' layouts as a type.
-template <class F>
+template <int CLUSTER = 1, class F>
 [[nodiscard]] static cudaError_t with_layouts(bool a_along_k, bool b_along_k, F f)
 {
-    return a_along_k   ? b_along_k ? f(layouts<true, true>()) : f(layouts<true, false>())
-             : b_along_k ? f(layouts<false, true>())
-                       : f(layouts<false, false>());
+    return a_along_k   ? b_along_k ? f(layouts<true, true, CLUSTER>()) : f(layouts<true, false, CLUSTER>())
+             : b_along_k ? f(layouts<false, true, CLUSTER>())
+                       : f(layouts<false, false, CLUSTER>());
 }
 
-// `items`: of which each block takes one after the other.
-template <auto KERNEL, class... Arguments>
+static int blocks_at_once(const matmul_args *args, int cluster)
+{
+    return std::max(1, args->multiprocessors / cluster) * cluster;
+}
+
+// `items`: of which each block takes one after the other; those of a cluster are neighbours.
+template <auto KERNEL, int CLUSTER = 1, class... Arguments>
 [[nodiscard]] static cudaError_t launch_on_multiprocessors(const matmul_args *args, int64_t items,
                                                            cudaStream_t stream, const Arguments &...arguments)
 {
     if (cudaError_t error = allow_shared_bytes<KERNEL>(SHARED_BYTES))
         return error;
-    return launch<KERNEL>((unsigned)std::min<int64_t>(items, args->multiprocessors), BLOCK, SHARED_BYTES, stream,
-                          arguments...);
+    return launch<KERNEL, CLUSTER>((unsigned)std::min<int64_t>(items, blocks_at_once(args, CLUSTER)), BLOCK,
+                                   SHARED_BYTES, stream, arguments...);
+}
+
+// Its rows, where they are.
+template <class T>
+static tensor<T> rows_of(const split_operand<T> &x)
+{
+    return {x.data.data, x.matrices, x.rows, x.columns, x.data.batch_stride, x.data.row_stride};
 }
 
 // Whether the TMA can copy the operand where it is.
 template <class T>
 static bool has_tensor_map(const split_operand<T> &x)
 {
-    return x.data.column_stride == 1 && has_tensor_map(tensor<T>{x.data.data, x.matrices, x.rows, x.columns,
-                                                                 x.data.batch_stride, x.data.row_stride});
-}
-
-// Whether its rows begin at sectors of 32 bytes.
-template <class T>
-static bool rows_are_sectors(const split_operand<T> &x)
-{
-    constexpr int64_t SECTOR = 32 / sizeof(T);
-
-    return (uintptr_t)x.data.data % 32 == 0 && x.data.row_stride % SECTOR == 0 &&
-           x.data.batch_stride % SECTOR == 0;
+    return x.data.column_stride == 1 && has_tensor_map(rows_of(x));
 }
 
 // Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
-// the TMA cannot copy one of them where it is, or only so slowly that it does not pay, both are copied to rows
-// that it can, if needed(). COLUMNS: of a block's tile of C.
-template <class T, int COLUMNS, class Needed, class Launch>
+// the TMA cannot copy one of them where it is, both are copied to rows that it can, if needed(). COLUMNS: of a
+// block's tile of C. PIECES: of a tile, whose columns of B are loaded one by one. CLUSTER: so many blocks share
+// B's tiles, if rows of operands begin amid sectors of 32 bytes. The TMA asks for more sectors then, and has no
+// time for all tiles (n = 5,000 on an H200: 523 µs, shared 465, float16).
+template <class T, int COLUMNS, int PIECES = 1, int CLUSTER = 1, class Needed, class Launch>
 [[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Needed needed,
                                               Launch launch)
 {
@@ -433,29 +500,30 @@ template <class T, int COLUMNS, class Needed, class Launch>
     const auto matrices = [&](int64_t stride) { return stride ? args->batches : 1; };
     auto a = split_operand_of(of.a, matrices(args->a_batch_stride), args->m, args->k);
     auto b = split_operand_of(of.b.transposed(), matrices(args->b_batch_stride), args->n, args->k);
-    const bool slow = sizeof(T) == 2 && !(rows_are_sectors(a) && rows_are_sectors(b)) &&
-                      matmul_copies_half_sectors(args->m, args->n);
-    const bool where_they_are = has_tensor_map(a) && has_tensor_map(b) && !slow;
-    const auto map = [&](CUtensorMap *to, const split_operand<T> &x, int sides) {
-        return where_they_are ? make_map_of(to,
-                                            tensor<T>{x.data.data, x.matrices, x.rows, x.columns,
-                                                      x.data.batch_stride, x.data.row_stride},
-                                            x.sides_are_rows, sides)
+    const bool where_they_are = has_tensor_map(a) && has_tensor_map(b);
+    const int64_t down = ceil_div(args->m, BM);
+    const bool few_outside = down % CLUSTER == 0 || down >= 8; // of the rows of tiles
+    const bool shared = CLUSTER > 1 && where_they_are && few_outside &&
+                        !(rows_are_sectors(rows_of(a)) && rows_are_sectors(rows_of(b)));
+    const int cluster = shared ? CLUSTER : 1;
+    const auto map = [&](CUtensorMap *to, const split_operand<T> &x, int sides, int sharing) {
+        return where_they_are ? make_map_of(to, rows_of(x), x.sides_are_rows, sides, sharing)
                               : map_parts<T>(to, x, 1, sides);
     };
-    const plain_product<T> p = {mapped_product_of(args, a.matrices, b.matrices, COLUMNS), of.c,
+    const plain_product<T> p = {mapped_product_of(args, a.matrices, b.matrices, COLUMNS, cluster), of.c,
                                 row_packs<T>::are_whole(of.c, args->n)};
     CUtensorMap a_map, b_map;
+    const auto start = [&](auto along) { return launch(along, p, a_map, b_map); };
 
     if (cudaError_t error = place_parts(args, 0, (int)sizeof(T) / 2, 0, a, b))
         return error;
     if (!where_they_are)
         if (cudaError_t error = launch_on_tiles<matmul_split_copy<T, Needed>>(a, b, stream, needed))
             return error;
-    if (cudaError_t error = map(&a_map, a, BM))
+    if (cudaError_t error = map(&a_map, a, BM, 1))
         return error;
-    if (cudaError_t error = map(&b_map, b, COLUMNS))
+    if (cudaError_t error = map(&b_map, b, COLUMNS / PIECES, cluster))
         return error;
-    return with_layouts(a.sides_are_rows, b.sides_are_rows,
-                        [&](auto along) { return launch(along, p, a_map, b_map); });
+    return shared ? with_layouts<CLUSTER>(a.sides_are_rows, b.sides_are_rows, start)
+                  : with_layouts(a.sides_are_rows, b.sides_are_rows, start);
 }

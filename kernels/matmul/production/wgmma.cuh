@@ -61,8 +61,30 @@ static __device__ inline void add_exactly(float &sum, float &rest, float x)
     sum = both;
 }
 
-// A warpgroup that multiplies: rows [row, row + MM) of each of the tiles of C that takes(matrix, tile's row,
-// tile's column). store(buffer, sum, matrix, y, x): of a warp's rows, the first of which is y.
+// sum = the products of all steps, of as many columns as there are sums
+template <class Step, int N>
+static __device__ void sum_along_k(float (&sum)[N], step_ring<Step> &ring, int64_t length, int row, unsigned &turn)
+{
+    constexpr int STAGES = step_ring<Step>::STAGES;
+
+    for (int k = 0; k < length; k += Step::BK, turn++) {
+        const unsigned s = turn % STAGES;
+
+        wait(&ring.full[s], turn / STAGES);
+        ptx::wgmma_fence();
+        multiply_step<Step::PARTS - 1, 0>(sum, ring.stages[s], row, k > 0);
+        ptx::wgmma_wait_group<1>(); // the step before is complete
+        if (k > 0)
+            release_stage(ring, turn - 1);
+    }
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_fence_registers(sum);
+    release_stage(ring, turn - 1);
+}
+
+// A warpgroup that multiplies: rows [row, row + MM) of each of the tiles of C, and of their pieces, that
+// takes(matrix, tile's row, tile's column). store(buffer, sum, matrix, y, x): of a warp's rows, the first of which
+// is y.
 template <class Step, bool PROMOTE, class Takes, class Store>
 static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_product &p, int row, Takes takes,
                                       Store store)
@@ -71,13 +93,26 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
     const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
     unsigned turn = 0;
 
-    for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
+    for (int64_t item = blockIdx.x; item < p.order.count(); item += gridDim.x) {
         int matrix, tile_row, tile_column;
         float sum[N];
 
-        p.order.position(tile, matrix, tile_row, tile_column);
+        p.order.position(item, matrix, tile_row, tile_column);
         if (!takes(matrix, tile_row, tile_column))
             continue;
+        const int64_t y = (int64_t)tile_row * BM + warp * WARP_MM, x = (int64_t)tile_column * Step::BN;
+
+        if constexpr (Step::PIECES > 1) {
+            const int piece = p.order.piece(item);
+
+            if (piece >= 0) {
+                float of_piece[N / Step::PIECES];
+
+                sum_along_k(of_piece, ring, p.k, row, turn);
+                store(ring.rows[warp], of_piece, matrix, y, x + piece * (Step::BN / Step::PIECES));
+                continue;
+            }
+        }
         if constexpr (PROMOTE && Step::PARTS > 2) { // few numbers are to be added as exactly as in float32
             float rest[N], part[N];
 
@@ -117,23 +152,9 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
                 for (int e = 0; e < N; e++)
                     sum[e] += part[e];
             }
-        } else {
-            for (int k = 0; k < p.k; k += Step::BK, turn++) {
-                const unsigned s = turn % STAGES;
-
-                wait(&ring.full[s], turn / STAGES);
-                ptx::wgmma_fence();
-                multiply_step<Step::PARTS - 1, 0>(sum, ring.stages[s], row, k > 0);
-                ptx::wgmma_wait_group<1>(); // the step before is complete
-                if (k > 0)
-                    release_stage(ring, turn - 1);
-            }
-            ptx::wgmma_wait_group<0>();
-            ptx::wgmma_fence_registers(sum);
-            release_stage(ring, turn - 1);
-        }
-        store(ring.rows[warp], sum, matrix, (int64_t)tile_row * BM + warp * WARP_MM,
-              (int64_t)tile_column * Step::BN);
+        } else
+            sum_along_k(sum, ring, p.k, row, turn);
+        store(ring.rows[warp], sum, matrix, y, x);
     }
 }
 

@@ -132,7 +132,7 @@ static __device__ void bring_digits(step_ring<Step> &ring, const mapped_product 
 
                 for (int k = 0; k < p.k; k += Step::BK, turn++) {
                     uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
-                    Step &to = begin_stage(ring, turn);
+                    Step &to = begin_stage<Step::BN>(ring, turn);
 
                     load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k, a_z, full);
                     load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k, b_z, full);

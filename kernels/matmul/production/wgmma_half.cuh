@@ -1,6 +1,6 @@
 // C = A @ B in float16 and bfloat16 on Hopper's tensor cores: see wgmma.cuh. If the TMA cannot copy one of the
 // operands, whose rows begin at no multiple of 16 bytes or are not contiguous, both are copied to rows that it
-// can. Launch: blocks of 384 threads, one per multiprocessor.
+// can. Launch: blocks of 384 threads, one per multiprocessor, alone or in clusters.
 #pragma once
 
 #include "wgmma.cuh"
@@ -16,28 +16,32 @@ static __global__ void __launch_bounds__(BLOCK, 1)
     pdl_wait();
     multiply<Step, false>(
         *(step_ring<Step> *)bytes, p.mapped, a_map, b_map, [](int, int, int) { return true; },
-        [&](row_buffer &buffer, const float(&sum)[Step::BN / 2], int matrix, int64_t y, int64_t x) {
+        [&](row_buffer &buffer, const auto &sum, int matrix, int64_t y, int64_t x) {
             store_rows(buffer, p, sum, matrix, y, x);
         });
 }
 
-// COLUMNS: of a block's tile of C.
-template <int COLUMNS, class T>
+// COLUMNS: of a block's tile of C. PIECES: into which the last tiles are divided, if so more blocks have work.
+// CLUSTER: of blocks that may share B's tiles.
+template <int COLUMNS, int PIECES, int CLUSTER, class T>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
-    return launch_plain<T, COLUMNS>(args, stream, always(),
-                                    [&](auto along, const auto &p, const auto &a_map, const auto &b_map) {
-                                        using A = decltype(along);
-                                        using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
+    return launch_plain<T, COLUMNS, PIECES, CLUSTER>(
+        args, stream, always(), [&](auto along, auto p, const auto &a_map, const auto &b_map) {
+            using A = decltype(along);
+            using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K, PIECES, A::CLUSTER>;
+            tile_order &order = p.mapped.order;
 
-                                        return launch_on_multiprocessors<matmul_wgmma_half<Step>>(
-                                            args, p.mapped.order.count(), stream, a_map, b_map, p);
-                                    });
+            order.pieces = PIECES;
+            order.divided = matmul_divided_tiles(order.tiles(), PIECES, blocks_at_once(args, A::CLUSTER));
+            return launch_on_multiprocessors<matmul_wgmma_half<Step>, A::CLUSTER>(args, order.count(), stream,
+                                                                                  a_map, b_map, p);
+        });
 }
 
-template <int COLUMNS>
+template <int COLUMNS, int PIECES, int CLUSTER>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
-    return args->dtype == FLOAT16 ? launch_half<COLUMNS, __half>(args, stream)
-                                  : launch_half<COLUMNS, __nv_bfloat16>(args, stream);
+    return args->dtype == FLOAT16 ? launch_half<COLUMNS, PIECES, CLUSTER, __half>(args, stream)
+                                  : launch_half<COLUMNS, PIECES, CLUSTER, __nv_bfloat16>(args, stream);
 }

@@ -3,5 +3,5 @@
 
 cudaError_t launch_matmul_wgmma_large(const matmul_args *args, cudaStream_t stream)
 {
-    return launch_half<256>(args, stream);
+    return launch_half<256, 2, 2>(args, stream);
 }

@@ -418,7 +418,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 
                 for (int k = 0; k < p.mapped.k; k += Step::BK, turn++) {
                     uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
-                    Step &to = begin_stage(ring, turn);
+                    Step &to = begin_stage<Step::BN>(ring, turn);
 
                     load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k, a_z, full);
                     load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k, b_z, full);
