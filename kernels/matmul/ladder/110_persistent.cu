@@ -7,8 +7,9 @@
 // sectors.)
 // Tiles that are computed at the same time form a square, because they then share most of their rows of A and
 // columns of B in the L2 cache. What the rung below wasted: its tensor cores were idle while a block started, and
-// while its threads stored 4 bytes at a time. (Clusters, whose blocks would share copies by
-// multicast, gain nothing that can be measured.) Launch: blocks of 384 threads, one per multiprocessor.
+// while its threads stored 4 bytes at a time. (Clusters, whose blocks share copies by multicast,
+// gain something only where rows begin amid sectors of 32 bytes: see production/tma.cuh.) Launch: blocks of 384
+// threads, one per multiprocessor.
 #include <cuda_runtime.h>
 
 #include "../../common/grid.cuh"
