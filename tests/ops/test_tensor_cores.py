@@ -285,6 +285,11 @@ def test_doubles_of_every_pair_of_layouts_are_multiplied(device, orders):
         np.testing.assert_array_equal(smemkit.matmul(x, y, kernel=kernel, device=device), a @ b)
 
 
+def test_checks_of_doubles_run_all_quarters_of_a_tile():
+    report = smemkit.check(smemkit.matmul, np.ones((64, 16)), np.ones((16, 64)), kernel="dmma_large")
+    assert [launch.grid[0] for launch in report.launches] == [4]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
 def test_whole_tiles_of_doubles_of_every_pair_of_layouts(device, orders):
