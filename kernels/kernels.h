@@ -94,13 +94,13 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
            ROUNDING;
 }
 
-/* How many of the last tiles are divided into so many pieces: those of a round that would leave blocks idle, if
- * the pieces are one round. */
+/* How many of the last tiles are divided into so many pieces: those of the last round of blocks, if it is not
+ * full, and if their pieces fit in one round; otherwise none. */
 static inline int64_t matmul_divided_tiles(int64_t tiles, int pieces, int blocks)
 {
     const int64_t last = tiles % blocks;
 
-    return last * pieces <= blocks ? last : 0;
+    return pieces > 1 && last * pieces <= blocks ? last : 0;
 }
 
 /* Bytes from one row of residues of an operand, along k, to the next: the TMA is fastest with whole cache lines.

@@ -113,10 +113,10 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
     read.now.item = write.now.item = item_of(t, code, ITEM_ACCESS);
     read.now.kind = ACCESS_LOAD;
     write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
-    t->copies = true;
+    t->copying = thread + 1;
     bulk_each_piece(bulk, access_piece, &read);
     bulk_each_piece(bulk, access_piece, &write);
-    t->copies = false;
+    t->copying = 0;
     trace_check_log(t, thread);
     read.now = (struct access){.thread = thread,
                                .block = t->block_number,

@@ -13,7 +13,7 @@
 
 #include "shadow.h"
 
-enum { MAX_REMOTES = 16 * 1024, MAX_COPIES = 256 };
+enum { MAX_REMOTES = 16 * 1024, FIRST_COPIES = 256 };
 
 /* An access of a thread of another block, or of a copy that it has started */
 struct remote_use {
@@ -21,12 +21,12 @@ struct remote_use {
     uint16_t thread;
 };
 
-/* Of each thread the last access is enough, as it is ordered after the others. Of copies, each may be the last to
- * complete: all are here that no thread of this block was ordered after when there was no more room. */
+/* Of a thread the last access is enough, as it is ordered after the others. Any copy may be the last to complete,
+ * so all are kept; when the array is full, those that a thread of this block is ordered after are dropped. */
 struct remote_uses {
-    unsigned count, copies;
+    unsigned count, copies, room;
     int32_t slot[MAX_CLUSTER][MAX_THREADS]; /* 1 + the index of a thread's use; 0: none */
-    struct remote_use items[MAX_REMOTES], copy[MAX_COPIES];
+    struct remote_use items[MAX_REMOTES], *copy;
     unsigned follower; /* a thread that was ordered after a copy, and so probably after the next */
 };
 
@@ -40,6 +40,7 @@ struct tracer *remote_tracer(const struct tracer *t, uintptr_t address)
 void remotes_begin(struct tracer *t)
 {
     memset(t->begun, 0, sizeof t->begun);
+    t->copying = 0;
     if (t->remotes) {
         t->remotes->count = t->remotes->copies = t->remotes->follower = 0;
         memset(t->remotes->slot, 0, sizeof t->remotes->slot);
@@ -53,6 +54,8 @@ void remotes_have_begun(struct tracer *t, unsigned thread)
 
 void remotes_dispose(struct tracer *t)
 {
+    if (t->remotes)
+        free(t->remotes->copy);
     free(t->remotes);
     t->remotes = NULL;
 }
@@ -128,25 +131,40 @@ static void note_use(struct tracer *t, struct tracer *remote, struct code_locati
         (struct remote_use){t->block_number, t->threads[me].epoch, here.item, here.context, (uint16_t)me};
 }
 
+/* Drops the copies that the block is ordered after, and doubles the array if these are few. */
+static bool make_room(struct tracer *t, struct remote_uses *all)
+{
+    const unsigned before = all->copies;
+
+    all->copies = 0;
+    for (unsigned i = 0; i < before; i++)
+        if (!any_thread_follows(t, &all->copy[i]))
+            all->copy[all->copies++] = all->copy[i];
+    if (all->copies >= all->room / 2) {
+        const unsigned room = all->room ? 2 * all->room : FIRST_COPIES;
+        struct remote_use *copy = realloc(all->copy, room * sizeof *copy);
+
+        if (!copy)
+            return false;
+        all->copy = copy;
+        all->room = room;
+    }
+    return true;
+}
+
 void remote_copy(struct tracer *t, uintptr_t address, uint32_t epoch, struct code_location here)
 {
     struct tracer *remote = remote_tracer(t, address);
     struct remote_uses *all = remote ? uses_of(t, remote) : NULL;
-    unsigned left = 0;
 
     if (!all)
         return;
-    if (all->copies == MAX_COPIES) {
-        for (unsigned i = 0; i < MAX_COPIES; i++)
-            if (!any_thread_follows(remote, &all->copy[i]))
-                all->copy[left++] = all->copy[i];
-        all->copies = left;
-    }
-    if (all->copies == MAX_COPIES)
+    if (all->copies == all->room && !make_room(remote, all)) {
         t->trace->observed.out_of_memory = true;
-    else
-        all->copy[all->copies++] = (struct remote_use){t->block_number, epoch, here.item, here.context,
-                                                       (uint16_t)(COPIES + t->worker->current)};
+        return;
+    }
+    all->copy[all->copies++] = (struct remote_use){t->block_number, epoch, here.item, here.context,
+                                                   (uint16_t)(COPIES + t->worker->current)};
 }
 
 bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, unsigned bytes,
@@ -162,7 +180,7 @@ bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, u
     }
     if (!knows_begin(t, remote))
         report(t, here, BEFORE_BEGIN);
-    if (!t->copies)
+    if (t->copying != t->worker->current + 1)
         note_use(t, remote, here);
     return true;
 }

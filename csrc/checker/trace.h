@@ -301,7 +301,7 @@ struct tracer {
     struct flights of_thread[MAX_THREADS], most_of_thread[MAX_THREADS], of_threads;
 
     struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
-    bool copies;                 /* the running thread starts a copy, whose accesses are tested */
+    unsigned copying;            /* 1 + the thread that starts a copy, whose accesses are tested; 0: none */
     uint16_t begun[1024];        /* bit i: a thread knows that block i of the cluster has begun */
 
     struct local_writes *locals; /* NULL before the first wgmma of the worker */

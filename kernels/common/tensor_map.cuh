@@ -53,7 +53,8 @@ static bool rows_are_sectors(const tensor<T> &x)
 }
 
 // A map for boxes of box_rows rows of 128 bytes. Chunk c of row r, 16 bytes, is stored at c ^ r % 8. The L2 cache
-// loads 256 bytes at a time, but 128 if rows begin amid sectors: boxes of these took a third longer with 256.
+// loads 256 bytes at a time, but 128 where rows begin amid sectors: 256 would be longer than most rows of a box
+// need.
 template <class T>
 [[nodiscard]] static cudaError_t make_tensor_map(CUtensorMap *map, const tensor<T> &x, int box_rows)
 {
@@ -62,7 +63,7 @@ template <class T>
     const cuuint64_t stride[RANK - 1] = {(cuuint64_t)x.row_stride * sizeof(T),
                                          (cuuint64_t)x.matrix_stride * sizeof(T)};
     const cuuint32_t box[RANK] = {COLUMNS, (cuuint32_t)box_rows, 1}, step[RANK] = {1, 1, 1};
-    const auto together =
+    const auto promotion =
         rows_are_sectors(x) ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
     void *function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -80,7 +81,7 @@ template <class T>
         return cudaErrorNotSupported;
     const CUresult result = ((decltype(&cuTensorMapEncodeTiled))function)(
         map, tensor_map_type<T>(), RANK, (void *)x.data, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, together, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }

@@ -1330,8 +1330,8 @@ MUTANTS = [
     Mutant(
         "blocks-of-a-cluster-have-different-halves",
         "kernels/matmul/production/tma.cuh",
-        "(int)((item - whole) / cluster % pieces)",
-        "(int)((item - whole) % pieces)",
+        "(item - whole) / CLUSTER % PIECES",
+        "(item - whole) % PIECES",
         "tests/ops/test_tensor_cores.py -k share",
     ),
     Mutant(

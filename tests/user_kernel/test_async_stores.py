@@ -91,6 +91,31 @@ def test_a_read_before_the_bytes_have_come_is_told():
     assert "race" in {fault.kind for fault in report.faults}, report
 
 
+WAIT = "    while (!ptx::mbarrier_try_wait_parity(&full, 0)) {}\n"
+END = "    cluster.sync();\n}"
+
+
+def test_a_block_that_has_waited_for_the_stores_of_many_threads_may_exit():
+    """512 stores are in flight to each block."""
+    text = STORES.replace("BODY", BODIES["cuda::ptx"]).replace(END, "}")
+    text = text.replace("64", "512").replace("256", "2048").replace("uint512_t", "uint64_t")
+    x, y = np.arange(1024, dtype=np.int32), np.zeros(1024, np.int32)
+    with smemkit.Device("cpu"):
+        waits, exits = (smemkit.Kernel(text.replace(*change))[2, 512] for change in (("", ""), (WAIT, "")))
+        assert smemkit.check(waits, x, y).ok
+        report = smemkit.check(exits, x, y)
+    assert any("makes sure that it has not exited" in fault.message for fault in report.faults), report
+
+
+def test_a_store_that_ends_its_thread_hides_no_access_of_another():
+    body = "if (t == 0) ptx::st_async(there + 64, *v, full_there); if (t == 1) *there = 1;"
+    text = STORES.replace("BODY", body).replace(WAIT, "").replace(END, "}")
+    with smemkit.Device("cpu"):
+        report = smemkit.check(smemkit.Kernel(text)[2, 64], np.zeros(128, np.int32), np.zeros(128, np.int32))
+    assert "out_of_bounds" in {fault.kind for fault in report.faults}, report
+    assert any("makes sure that it has not exited" in fault.message for fault in report.faults), report
+
+
 RULES = [
     (BODIES["st b64"].replace("t % 2 == 0", "t % 2 == 1"), "to an address that is not a multiple of 8"),
     ("ptx::st_async(there, *v, &full);", "to another block than that of its mbarrier"),

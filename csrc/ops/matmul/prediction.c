@@ -308,7 +308,7 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
     const int columns = few ? candidate->few_columns : candidate->columns;
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors);
     const int pieces = candidate->rule == HALVES ? 2 : candidate->rule == QUARTERS ? 4 : 1;
-    const bool divided = pieces > 1 && matmul_divided_tiles((npy_intp)tiles, pieces, multiprocessors) > 0;
+    const bool divided = matmul_divided_tiles((npy_intp)tiles, pieces, multiprocessors) > 0;
     const double last = !divided ? 1 : pieces == 2 ? HALF_TIME : QUARTER_TIME; /* of the rounds */
     const double rounds = (double)most - 1 + last;
     const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);

@@ -34,8 +34,9 @@ struct candidate {
         ONE_TILE,        /* it is about a C of one tile, for which indices are not divided */
         SEVERAL_TILES,   /* or of several */
         COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first */
-        HALVES,   /* the same, and the last tiles are divided into halves if these are one round of blocks */
-        QUARTERS, /* they are divided into quarters */
+        HALVES,          /* odd rows are copied, and the last tiles are divided into halves if these fit in one
+                            round of blocks */
+        QUARTERS,        /* the last tiles are divided into quarters if these fit in one round of blocks */
     } rule;
 };
 

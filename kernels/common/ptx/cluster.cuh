@@ -30,8 +30,9 @@ static __device__ inline void barrier_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Arrives at the mbarrier that is at the same place in the shared memory of block `rank`. (What it releases is
-// visible to this block only: in the cluster, it would take a fence that waits for all of the thread's accesses.)
+// Arrives at the mbarrier that is at the same place in the shared memory of block `rank`. It releases at block
+// scope, the default: it says that the thread's reads are complete, for which it has waited, but shows no writes
+// to the other block. (A release in the cluster would take a fence that waits for all of the thread's accesses.)
 static __device__ inline void mbarrier_arrive_at_rank(uint64_t *mbarrier, uint32_t rank)
 {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "

@@ -68,6 +68,8 @@ struct roles {
     using fragments = ::fragments<FIRST_ALONG_K, SECOND_ALONG_K>;
 };
 
+constexpr int QUARTERS = 4; // of a tile
+
 // A warp's sums, of each pair of an mma's sides, in a tile, or in a quarter of one.
 template <class Step, bool QUARTER>
 struct warp_sums {
@@ -209,7 +211,7 @@ static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<
     int matrix, row, column;
 
     sums.add(ring, first, second, (int)p.mapped.k, turn);
-    p.mapped.order.position(item, matrix, row, column);
+    p.mapped.order.position<QUARTERS>(item, matrix, row, column);
     sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
                (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
 }
@@ -240,7 +242,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
             for_each_item(order, tiles, [&](int64_t item) {
                 int matrix, row, column;
 
-                order.position(item, matrix, row, column);
+                order.position<QUARTERS>(item, matrix, row, column);
                 bring_tile<Step::BN>(ring, p.mapped, a_map, b_map, matrix, row, column * Step::BN, turn);
             });
         },
@@ -248,7 +250,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
             unsigned turn = 0;
 
             for_each_item(order, tiles, [&](int64_t item) {
-                const int quarter = order.piece(item);
+                const int quarter = order.piece<QUARTERS>(item);
 
                 if (quarter < 0)
                     multiply_tile<false>(ring, p, item, 0, turn);
@@ -272,7 +274,7 @@ template <int COLUMNS, class Tiles = all_tiles, class Needed = always>
             tile_order &order = p.mapped.order;
 
             if (HAS_QUARTERS) {
-                order.pieces = 4;
+                order.pieces = QUARTERS;
                 order.divided = matmul_divided_tiles(order.tiles(), order.pieces, args->multiprocessors);
             }
             return launch_on_multiprocessors<matmul_doubles<Step, Tiles>>(args, order.count(), stream, a_map,

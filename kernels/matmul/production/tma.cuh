@@ -25,14 +25,14 @@ constexpr int TILE_ROWS_TOGETHER = 12; // tiles that run at the same time form a
 
 // Registers per thread, of the 168 that all begin with. In a cluster copies have more operands.
 template <int CLUSTER>
-constexpr int COPYING_REGISTERS = CLUSTER > 1 ? 40 : 24;
+static constexpr int COPYING_REGISTERS = CLUSTER > 1 ? 40 : 24;
 template <int CLUSTER>
-constexpr int MULTIPLYING_REGISTERS = CLUSTER > 1 ? 232 : 240;
+static constexpr int MULTIPLYING_REGISTERS = CLUSTER > 1 ? 232 : 240;
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
 // another has rows across it, in panels. Chunk c of row r, 16 bytes, is at c ^ r % 8. The blocks of a cluster have
 // tiles of C below each other, and so the same tiles of B: each copies its share to all. PIECES: of the last
-// tiles' columns, see tile_order; of a piece, only its columns of B come.
+// tiles' columns, see tile_order; of a piece, only its columns of B are loaded.
 template <class T_, int BN_, int PARTS_, bool A_ALONG_K_, bool B_ALONG_K_, int PIECES_ = 1, int CLUSTER_ = 1>
 struct step_tiles {
     using T = T_;
@@ -43,6 +43,9 @@ struct step_tiles {
     static constexpr bool A_ALONG_K = A_ALONG_K_, B_ALONG_K = B_ALONG_K_;
 
     T a[PARTS][BM * BK], b[PARTS][BN * BK];
+
+    static_assert(TILE_ROWS_TOGETHER % CLUSTER == 0, "neighbours in the order of tiles are below each other");
+    static_assert(BK / CLUSTER % 8 == 0 && BN / PIECES / CLUSTER % 8 == 0, "a share is whole groups of 8 rows");
 };
 
 // A warp's rows of C on their way to global memory, ROW_BYTES at a time. Chunk c of row r, 16 bytes, is stored at
@@ -168,11 +171,11 @@ struct step_ring {
 };
 
 // What blocks compute: the tiles of C, in an order in which those that run at the same time share rows and columns
-// of tiles. The last ones may be divided into pieces. Of a cluster's blocks, with neighbouring items, all have
-// whole tiles below each other, or the same pieces of them.
+// of tiles. The last ones may be divided into PIECES. Of a CLUSTER's blocks, with neighbouring items, all have
+// whole tiles below each other, or the same pieces of them. (Both are constants: divisions take long.)
 struct tile_order {
     int64_t matrices, down, right;
-    int pieces = 1, cluster = 1;
+    int pieces = 1;
     int64_t divided = 0; // tiles, a multiple of the cluster, as is the number of all
 
     __host__ __device__ int64_t tiles() const
@@ -187,18 +190,21 @@ struct tile_order {
     }
 
     // the piece's number in its tile; -1 for a whole tile
+    template <int PIECES, int CLUSTER = 1>
     __device__ int piece(int64_t item) const
     {
         const int64_t whole = tiles() - divided;
 
-        return item < whole ? -1 : (int)((item - whole) / cluster % pieces);
+        return PIECES == 1 || item < whole ? -1 : (int)((item - whole) / CLUSTER % PIECES);
     }
 
     // the matrix, and the tile's row and column
+    template <int PIECES = 1, int CLUSTER = 1>
     __device__ void position(int64_t item, int &matrix, int &row, int &column) const
     {
         const int64_t whole = tiles() - divided, rest = item - whole;
-        const int64_t tile = rest < 0 ? item : whole + rest / (pieces * cluster) * cluster + rest % cluster;
+        const int64_t tile =
+            PIECES == 1 || rest < 0 ? item : whole + rest / (PIECES * CLUSTER) * CLUSTER + rest % CLUSTER;
         const int64_t of_matrix = down * right, in_matrix = tile % of_matrix;
         const int64_t first = in_matrix / (TILE_ROWS_TOGETHER * right) * TILE_ROWS_TOGETHER;
         const int64_t rows = min((int64_t)TILE_ROWS_TOGETHER, down - first), index = in_matrix - first * right;
@@ -209,7 +215,7 @@ struct tile_order {
     }
 };
 
-// Which tiles of an order: all of them, and quarters,
+// Which tiles of an order: all of them, and pieces,
 struct all_tiles {
     __device__ int64_t count(const tile_order &order) const
     {
@@ -305,7 +311,7 @@ static __device__ Step &begin_stage(step_ring<Step> &ring, unsigned turn)
     return ring.stages[s];
 }
 
-// This warp has multiplied the stage of a turn: in a cluster a lane for each block tells it so.
+// This warp has multiplied the stage of a turn. In a cluster, one lane per block arrives at that block's mbarrier.
 template <class Step>
 static __device__ void release_stage(step_ring<Step> &ring, unsigned turn)
 {
@@ -350,10 +356,10 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
     unsigned turn = 0;
 
     for (int64_t item = blockIdx.x; item < p.order.count(); item += gridDim.x) {
-        const int piece = p.order.piece(item);
+        const int piece = p.order.piece<Step::PIECES, Step::CLUSTER>(item);
         int matrix, row, column;
 
-        p.order.position(item, matrix, row, column);
+        p.order.position<Step::PIECES, Step::CLUSTER>(item, matrix, row, column);
         if (!takes(matrix, row, column))
             continue;
         if (Step::PIECES == 1 || piece < 0)
@@ -439,7 +445,7 @@ static mapped_product mapped_product_of(const matmul_args *args, int64_t a_matri
     const int64_t down = ceil_div(ceil_div(args->m, BM), cluster) * cluster;
 
     return {args->m,         args->n,         args->k,
-            (int)a_matrices, (int)b_matrices, {args->batches, down, ceil_div(args->n, columns), 1, cluster}};
+            (int)a_matrices, (int)b_matrices, {args->batches, down, ceil_div(args->n, columns)}};
 }
 
 template <bool A_ALONG_K_, bool B_ALONG_K_, int CLUSTER_>
@@ -489,9 +495,9 @@ static bool has_tensor_map(const split_operand<T> &x)
 
 // Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
 // the TMA cannot copy one of them where it is, both are copied to rows that it can, if needed(). COLUMNS: of a
-// block's tile of C. PIECES: of a tile, whose columns of B are loaded one by one. CLUSTER: so many blocks share
-// B's tiles, if rows of operands begin amid sectors of 32 bytes. The TMA asks for more sectors then, and has no
-// time for all tiles (n = 5,000 on an H200: 523 µs, shared 465, float16).
+// block's tile of C. PIECES: B's tile is loaded in so many boxes. CLUSTER: if rows of an operand begin amid
+// sectors of 32 bytes, so many blocks share each tile of B, because the TMA then reads more sectors and limits the
+// kernel.
 template <class T, int COLUMNS, int PIECES = 1, int CLUSTER = 1, class Needed, class Launch>
 [[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Needed needed,
                                               Launch launch)

@@ -97,13 +97,13 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
         int matrix, tile_row, tile_column;
         float sum[N];
 
-        p.order.position(item, matrix, tile_row, tile_column);
+        p.order.position<Step::PIECES, Step::CLUSTER>(item, matrix, tile_row, tile_column);
         if (!takes(matrix, tile_row, tile_column))
             continue;
         const int64_t y = (int64_t)tile_row * BM + warp * WARP_MM, x = (int64_t)tile_column * Step::BN;
 
         if constexpr (Step::PIECES > 1) {
-            const int piece = p.order.piece(item);
+            const int piece = p.order.piece<Step::PIECES, Step::CLUSTER>(item);
 
             if (piece >= 0) {
                 float of_piece[N / Step::PIECES];
