@@ -317,7 +317,7 @@ def test_predicted_times_of_few_and_of_many_blocks():
 
 
 def test_predicted_times_of_copies_of_operands():
-    """wgmma_large copies rows that are no multiples of 16 bytes; those that are, but not of 32, may take longer."""
+    """wgmma_large copies rows that are no multiples of 16 bytes; those that are, not of 32, may take longer."""
     values = values_with("matmul", copied_bytes=1, copy_rows=1)  # copies take long
     slow = values_with("matmul", wgmma_large_odd_a=1000, wgmma_large_odd_b=1000, copied_bytes=10**9, copy_rows=1)
     sizes = [("float16", 1, m, m, k) for m in (1024, 4096) for k in (64, 72, 76)]
