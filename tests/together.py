@@ -49,7 +49,7 @@ class Kernels:
 
     def line(self, mark, name=""):
         """The line of the source where a mark first occurs, after the name of a kernel."""
-        start = self.source.index(f"{name}(") if name else 0
+        start = re.search(rf"\b{name}\(", self.source).start() if name else 0
         return self.source[: self.source.index(mark, start)].count("\n") + 1
 
 
@@ -77,7 +77,8 @@ def compile_errors(name, texts, options=()):
     source = together(name, texts)
     with smemkit.Device("cpu"), pytest.raises(smemkit.CompileError) as caught:
         smemkit.Kernel(source, options=options)
-    starts = [source[: source.index(f"{name}{i}(")].count("\n") + 1 for i in range(len(texts))]
+    begins = (re.search(rf"\b{name}{i}\(", source).start() for i in range(len(texts)))
+    starts = [source[:begin].count("\n") + 1 for begin in begins]
     messages = [""] * len(texts)
     for error in caught.value.errors:
         if error.line is not None and error.file == "kernel.cu" and error.line >= starts[0]:
