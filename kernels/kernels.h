@@ -103,6 +103,55 @@ static inline int64_t matmul_divided_tiles(int64_t tiles, int pieces, int blocks
     return pieces > 1 && last * pieces <= blocks ? last : 0;
 }
 
+/* The columns that tiles of wgmma_large may have instead of 256: calls F for each number. */
+#define MATMUL_THIN_WIDTHS(F) F(128) F(160) F(192) F(224) F(240)
+
+/* How C is divided into tiles: the first rows of tiles into full ones, the others into thin ones, because full
+ * ones alone would leave blocks without work in their last round. */
+struct matmul_widths {
+    int64_t full_rows; /* of tiles */
+    int thin;          /* columns of a tile in the other rows */
+    double rounds;     /* how many full tiles' time passes until the last block ends */
+};
+
+/* The widths with the least time: `rows` rows of tiles, the full ones of `full` columns; n columns of C. The full
+ * rows are a multiple of `multiple`, as `rows` is. */
+static inline struct matmul_widths matmul_choose_widths(int64_t rows, int64_t n, int full, int blocks,
+                                                        int multiple)
+{
+    enum {
+        TILE_START = 35, /* columns that a block computes in the time that each tile takes besides: on an H200 */
+        THIN_ROUNDS = 3, /* how many of the last rounds may have thin tiles, if not all */
+        GAIN = 1         /* percent, below which all tiles are full */
+    };
+#define MATMUL_ELEMENT(columns) columns,
+    static const int widths[] = {MATMUL_THIN_WIDTHS(MATMUL_ELEMENT)};
+#undef MATMUL_ELEMENT
+    const int64_t right = (n + full - 1) / full, rounds = (rows * right + blocks - 1) / blocks;
+    const int64_t full_time = rounds * (full + TILE_START); /* in that of a column */
+    int64_t least = full_time;
+    struct matmul_widths best = {rows, full, (double)rounds};
+
+    for (int i = 0; i < (int)(sizeof widths / sizeof *widths); i++)
+        for (int j = 0; j <= THIN_ROUNDS; j++) {
+            const int64_t full_rounds = j < THIN_ROUNDS && rounds > j + 1 ? rounds - 1 - j : 0;
+            const int64_t full_rows = full_rounds * blocks / right / multiple * multiple;
+            const int64_t full_tiles = full_rows * right;
+            const int64_t tiles = full_tiles + (rows - full_rows) * ((n + widths[i] - 1) / widths[i]);
+            const int64_t begun = (full_tiles + blocks - 1) / blocks; /* rounds whose first tile is full */
+            const int64_t time =
+                begun * (full + TILE_START) + ((tiles + blocks - 1) / blocks - begun) * (widths[i] + TILE_START);
+
+            if (time < least && time <= full_time - full_time * GAIN / 100) {
+                least = time;
+                best.full_rows = full_rows;
+                best.thin = widths[i];
+                best.rounds = (double)time / (full + TILE_START);
+            }
+        }
+    return best;
+}
+
 /* Bytes from one row of residues of an operand, along k, to the next: the TMA is fastest with whole cache lines.
  */
 static inline int64_t matmul_residue_pitch(int64_t k)

@@ -236,12 +236,12 @@ def test_two_blocks_share_the_tiles_of_b_if_rows_begin_amid_sectors(device, orde
     expected = (a.astype(np.float32) @ b.astype(np.float32)).astype("float16")
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
     if orders in ("CF", "FC"):  # two rows of tiles
-        assert grids(a, b, blocks=2) == [(8, (2, 1, 1))]
+        assert grids(a, b, blocks=2) == [(6, (2, 1, 1))]
 
 
 def test_blocks_share_the_tiles_of_b_in_one_round_after_another(device):
-    """132 whole tiles for 132 blocks, and then 8 halves; more steps than stages."""
-    a, b = integers((34, 200, 264), np.float32), integers((264, 264), np.float32, seed=1)
+    """128 full tiles in 32 of 38 rows of tiles, because 33 are odd, and 48 thin ones; more steps than stages."""
+    a, b = integers((19, 200, 264), np.float32), integers((264, 1000), np.float32, seed=1)
     expected = (a @ b).astype("float16")
     a, b = a.astype("float16"), b.astype("float16")
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
@@ -249,32 +249,51 @@ def test_blocks_share_the_tiles_of_b_in_one_round_after_another(device):
 
 def test_blocks_share_no_tiles_if_one_has_none_to_share_or_copies_are_fast():
     a, b = integers((100, 72), "float16"), integers((72, 264), "float16")
-    assert grids(a, b) == [(4, None)]  # one row of tiles
-    assert grids(np.zeros((200, 64), "float16"), np.zeros((64, 272), "float16")) == [(8, None)]
+    assert grids(a, b) == [(3, None)]  # one row of tiles
+    assert grids(np.zeros((200, 64), "float16"), np.zeros((64, 272), "float16")) == [(6, None)]
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
 def test_shared_tiles_have_no_fault(completion):
     """More steps than stages."""
     a, b = np.ones((200, 328), "float16"), np.ones((328, 264), "float16")
-    assert grids(a, b, completion=completion, blocks=2) == [(8, (2, 1, 1))]
+    assert grids(a, b, completion=completion, blocks=2) == [(6, (2, 1, 1))]
+
+
+FEW_WIDTHS = [(160, "CF"), (224, "FC"), (240, "FF"), (256, "CC")]
+WIDTHS = [128, 160, 192, 224, 240, 256]  # of tiles of wgmma_large
 
 
 @pytest.mark.parametrize(
-    ("orders", "m", "n", "blocks"),
+    ("width", "orders"),
     [
-        *((orders, 130, 304, 8) for orders in ("CC", "CF", "FC", "FF")),
-        ("CC", 100, 700, 6),
-        ("CC", 16, 67 * 256, 67),
+        pytest.param(width, orders, marks=() if (width, orders) in FEW_WIDTHS else pytest.mark.slow)
+        for width in WIDTHS
+        for orders in ("CC", "CF", "FC", "FF")
     ],
 )
-def test_the_last_tiles_are_divided_into_halves_if_these_are_one_round_of_blocks(device, orders, m, n, blocks):
-    a, b = integers((m, 32), np.float32), integers((32, n), np.float32, seed=1)
-    a, b = (np.array(x.astype("float16"), order=order) for x, order in zip((a, b), orders, strict=True))
-    expected = (a.astype(np.float32) @ b.astype(np.float32)).astype("float16")
+def test_tiles_have_the_widths_with_which_blocks_end_first(device, width, orders):
+    """66 rows of two tiles each are one round of 132 blocks."""
+    a, b = integers((66, 8, 72), np.float32), integers((72, 2 * width), np.float32, seed=1)
+    expected = (a @ b).astype("float16")
+    a, b = a.astype("float16"), np.array(b.astype("float16"), order=orders[1])
+    if orders[0] == "F":
+        a = np.ascontiguousarray(a.swapaxes(1, 2)).swapaxes(1, 2)
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
-    if orders == "CC":
-        assert grids(a, b, blocks=2)[-1] == (blocks, None)
+
+
+def test_the_last_rows_of_tiles_are_thin_if_blocks_would_have_none(device):
+    """66 rows of two full tiles, a round of 132 blocks, and two rows of four thin ones."""
+    a, b = integers((68, 8, 72), np.float32), integers((72, 512), np.float32, seed=1)
+    expected = (a @ b).astype("float16")
+    a, b = a.astype("float16"), b.astype("float16")
+    np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
+
+
+@pytest.mark.parametrize("width", WIDTHS[:-1])
+def test_thin_tiles_are_stored_without_what_is_beside_them(width):
+    a, b = np.ones((8, 16), "float16"), np.ones((16, 132 * width), "float16")
+    assert grids(a, b, blocks=2) == [(132, None)]
 
 
 @pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])

@@ -45,9 +45,9 @@ const struct threshold_table matmul_threshold_table = {OP_matmul, THRESHOLDS, th
 /* The row SPEED of a candidate: where its first value is. */
 #define SPEED(name) AT_##name
 
-/* What a block takes for a half of a tile of wgmma_large, and for a quarter of one of dmma_large, of which it
- * loads all of the operands, as a share of its time for a whole one: measured on an H200. */
-static const double HALF_TIME = 0.56, QUARTER_TIME = 0.39;
+/* What a block takes for a quarter of a tile of dmma_large, of which it loads all of the operands, as a share of
+ * its time for a whole one: measured on an H200. */
+static const double QUARTER_TIME = 0.39;
 
 /* From here on wgmma_split is as accurate as sums in float32 for operands of every kind, those of the widest range
  * being the last: see test_tensor_cores.py. Below the other limit, rows of normal numbers may
@@ -112,7 +112,8 @@ const struct candidate matmul_candidates[] = {
     {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_half), 128, 64, 0, 80, 0, 0, HALF, ALWAYS},
     {ROW_matmul_mma_small, 64, 64, 0, SPEED(mma_small_float64), 128, 16, 0, 80, 0, 0, FLOAT64, ALWAYS},
     {ROW_matmul_mma_split, 128, 128, 0, SPEED(mma_split), 256, 32, 0, 80, 0, 256, 0, ALWAYS},
-    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0, HALVES},
+    {ROW_matmul_wgmma_large, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_large), 384, 64, 0, 90, 0, 0, 0,
+     THIN_TILES},
     {ROW_matmul_wgmma_small, 128, 64, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_small), 384, 64, 0, 90, 0, 0, 0,
      COPIES_ODD_ROWS},
     {ROW_matmul_wgmma_single, 128, 256, MAX_K_ON_TENSOR_CORES, SPEED(wgmma_single), 384, 64, 0, 90, 0, 0, 0,
@@ -215,7 +216,7 @@ static bool rows_are_grains(const struct candidate *candidate, enum dtype dtype,
 /* Whether the TMA copies operands from where they are, unless odd rows have been copied to others first. */
 static bool multiplies_in_place(const struct candidate *candidate)
 {
-    return candidate->rule == COPIES_ODD_ROWS || candidate->rule == HALVES;
+    return candidate->rule == COPIES_ODD_ROWS || candidate->rule == THIN_TILES;
 }
 
 /* Whether the kernel copies both operands before it multiplies them. Its launcher has this rule for operands
@@ -295,6 +296,22 @@ static double odd_rows_factor(const struct candidate *candidate, const int64_t *
     return 1 + (odd_a > odd_b ? odd_a + odd_b / 2 : odd_b + odd_a / 2) / 100;
 }
 
+/* How many tiles' time passes until the last block ends, if the candidate's have so many columns. */
+static double rounds_of_tiles(const struct candidate *candidate, int multiprocessors, struct matmul_size size,
+                              npy_intp slices, int columns)
+{
+    const double rows = (double)size.batches * (double)slices * products_of(candidate) *
+                        (double)divide_up(size.m, candidate->rows);
+    const npy_intp tiles = (npy_intp)(rows * (double)divide_up(size.n, columns));
+    const npy_intp most = divide_up(tiles, multiprocessors);
+
+    if (candidate->rule == THIN_TILES)
+        return matmul_choose_widths((npy_intp)rows, size.n, columns, multiprocessors, 1).rounds;
+    if (candidate->rule == QUARTERS && matmul_divided_tiles(tiles, 4, multiprocessors) > 0)
+        return (double)(most - 1) + QUARTER_TIME;
+    return (double)most;
+}
+
 /* Microseconds of the blocks of the multiprocessor that has the most, with k in `slices`. */
 static double time_of_blocks(const struct candidate *candidate, const struct target *target, enum dtype dtype,
                              struct matmul_size size, npy_intp slices)
@@ -306,11 +323,7 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
                          (double)divide_up(size.n, candidate->columns);
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
-    const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, multiprocessors);
-    const int pieces = candidate->rule == HALVES ? 2 : candidate->rule == QUARTERS ? 4 : 1;
-    const bool divided = matmul_divided_tiles((npy_intp)tiles, pieces, multiprocessors) > 0;
-    const double last = !divided ? 1 : pieces == 2 ? HALF_TIME : QUARTER_TIME; /* of the rounds */
-    const double rounds = (double)most - 1 + last;
+    const double rounds = few ? 1 : rounds_of_tiles(candidate, multiprocessors, size, slices, columns);
     const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);
     const double along_k = (double)(steps * candidate->depth + speeds[START]);
     const double filled = filled_share(candidate->rows, size.m) * filled_share(columns, size.n);

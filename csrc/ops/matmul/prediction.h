@@ -34,8 +34,7 @@ struct candidate {
         ONE_TILE,        /* it is about a C of one tile, for which indices are not divided */
         SEVERAL_TILES,   /* or of several */
         COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first */
-        HALVES,          /* odd rows are copied, and the last tiles are divided into halves if these fit in one
-                            round of blocks */
+        THIN_TILES,      /* odd rows are copied, and some tiles have fewer columns: see matmul_choose_widths */
         QUARTERS,        /* the last tiles are divided into quarters if these fit in one round of blocks */
     } rule;
 };

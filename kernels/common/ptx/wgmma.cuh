@@ -74,17 +74,27 @@ static __device__ inline void wgmma_fence_registers(uint32_t (&d)[N])
     ", "                                                                               \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define WGMMA_128_ACCUMULATORS                                                                     \
-    WGMMA_64_ACCUMULATORS                                                                          \
-    ", "                                                                                           \
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_80_ACCUMULATORS \
+    WGMMA_64_ACCUMULATORS     \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define WGMMA_96_ACCUMULATORS \
+    WGMMA_80_ACCUMULATORS     \
+    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_112_ACCUMULATORS \
+    WGMMA_96_ACCUMULATORS      \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define WGMMA_120_ACCUMULATORS WGMMA_112_ACCUMULATORS ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define WGMMA_128_ACCUMULATORS \
+    WGMMA_120_ACCUMULATORS     \
+    ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define WGMMA_4(kind, i)   kind(d[i]), kind(d[i + 1]), kind(d[i + 2]), kind(d[i + 3])
 #define WGMMA_16(kind, i)  WGMMA_4(kind, i), WGMMA_4(kind, i + 4), WGMMA_4(kind, i + 8), WGMMA_4(kind, i + 12)
 #define WGMMA_32(kind, i)  WGMMA_16(kind, i), WGMMA_16(kind, i + 16)
 #define WGMMA_64(kind, i)  WGMMA_32(kind, i), WGMMA_32(kind, i + 32)
+#define WGMMA_80(kind, i)  WGMMA_64(kind, i), WGMMA_16(kind, i + 64)
+#define WGMMA_96(kind, i)  WGMMA_64(kind, i), WGMMA_32(kind, i + 64)
+#define WGMMA_112(kind, i) WGMMA_96(kind, i), WGMMA_16(kind, i + 96)
+#define WGMMA_120(kind, i) WGMMA_112(kind, i), WGMMA_4(kind, i + 112), WGMMA_4(kind, i + 116)
 #define WGMMA_128(kind, i) WGMMA_64(kind, i), WGMMA_64(kind, i + 64)
 #define WGMMA(shape, type, more)                                                                               \
     asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_128_ACCUMULATORS "}, " \
@@ -115,43 +125,28 @@ static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint6
                  : outputs                                                                                      \
                  : "l"(a), "l"(b), "r"((int)add), "n"((int)A_TRANSPOSED), "n"((int)B_TRANSPOSED))
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-static __device__ inline void wgmma_mma_async(float (&d)[32], uint64_t a, uint64_t b, bool add, __half)
-{
-    WGMMA_16_BITS("m64n64k16", "f16", WGMMA_32_ACCUMULATORS, WGMMA_32("+f", 0), "32", "33", "34", "35", "36");
-}
+#define WGMMA_OF_16_BITS(columns, count, a_at, b_at, add_at, a_transposed_at, b_transposed_at)                   \
+    template <bool A_TRANSPOSED, bool B_TRANSPOSED>                                                              \
+    static __device__ inline void wgmma_mma_async(float(&d)[count], uint64_t a, uint64_t b, bool add, __half)    \
+    {                                                                                                            \
+        WGMMA_16_BITS("m64n" #columns "k16", "f16", WGMMA_##count##_ACCUMULATORS, WGMMA_##count("+f", 0), a_at,  \
+                      b_at, add_at, a_transposed_at, b_transposed_at);                                           \
+    }                                                                                                            \
+    template <bool A_TRANSPOSED, bool B_TRANSPOSED>                                                              \
+    static __device__ inline void wgmma_mma_async(float(&d)[count], uint64_t a, uint64_t b, bool add,            \
+                                                  __nv_bfloat16)                                                 \
+    {                                                                                                            \
+        WGMMA_16_BITS("m64n" #columns "k16", "bf16", WGMMA_##count##_ACCUMULATORS, WGMMA_##count("+f", 0), a_at, \
+                      b_at, add_at, a_transposed_at, b_transposed_at);                                           \
+    }
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-static __device__ inline void wgmma_mma_async(float (&d)[32], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
-{
-    WGMMA_16_BITS("m64n64k16", "bf16", WGMMA_32_ACCUMULATORS, WGMMA_32("+f", 0), "32", "33", "34", "35", "36");
-}
-
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-static __device__ inline void wgmma_mma_async(float (&d)[64], uint64_t a, uint64_t b, bool add, __half)
-{
-    WGMMA_16_BITS("m64n128k16", "f16", WGMMA_64_ACCUMULATORS, WGMMA_64("+f", 0), "64", "65", "66", "67", "68");
-}
-
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-static __device__ inline void wgmma_mma_async(float (&d)[64], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
-{
-    WGMMA_16_BITS("m64n128k16", "bf16", WGMMA_64_ACCUMULATORS, WGMMA_64("+f", 0), "64", "65", "66", "67", "68");
-}
-
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, bool add, __half)
-{
-    WGMMA_16_BITS("m64n256k16", "f16", WGMMA_128_ACCUMULATORS, WGMMA_128("+f", 0), "128", "129", "130", "131",
-                  "132");
-}
-
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, bool add, __nv_bfloat16)
-{
-    WGMMA_16_BITS("m64n256k16", "bf16", WGMMA_128_ACCUMULATORS, WGMMA_128("+f", 0), "128", "129", "130", "131",
-                  "132");
-}
+WGMMA_OF_16_BITS(64, 32, "32", "33", "34", "35", "36")
+WGMMA_OF_16_BITS(128, 64, "64", "65", "66", "67", "68")
+WGMMA_OF_16_BITS(160, 80, "80", "81", "82", "83", "84")
+WGMMA_OF_16_BITS(192, 96, "96", "97", "98", "99", "100")
+WGMMA_OF_16_BITS(224, 112, "112", "113", "114", "115", "116")
+WGMMA_OF_16_BITS(240, 120, "120", "121", "122", "123", "124")
+WGMMA_OF_16_BITS(256, 128, "128", "129", "130", "131", "132")
 
 // Of bytes, to 32 bits, in which sums wrap around. d = a @ b, plus d if `add`; a is (64, 32), b is (N, 32).
 #define WGMMA_BYTES(shape, type, accumulators, outputs, a_at, b_at, add_at)                           \

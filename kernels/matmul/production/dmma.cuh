@@ -198,30 +198,53 @@ struct warp_sums {
 
 // A warp's part of a tile, or of one of its quarters.
 template <bool QUARTER, class Step>
-static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<double> &p, int64_t item,
+static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<double> &p, int64_t tile,
                                      int quarter, unsigned &turn)
 {
     using R = roles<Step>;
     using sums_type = warp_sums<Step, QUARTER>;
     constexpr int PARTS = sums_type::PARTS;
     const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
+    const tile_place at = p.mapped.order.place(tile);
     const int first = (warp / R::RIGHT * WARP_FIRST + quarter / 2 * R::FIRST_SIDES) / PARTS;
     const int second = (warp % R::RIGHT * R::WARP_SECOND + quarter % 2 * R::SECOND_SIDES) / PARTS;
     sums_type sums = {};
-    int matrix, row, column;
 
     sums.add(ring, first, second, (int)p.mapped.k, turn);
-    p.mapped.order.position<QUARTERS>(item, matrix, row, column);
-    sums.store(ring.rows[warp], p, matrix, (int64_t)row * BM + (R::SWAPPED ? second : first),
-               (int64_t)column * Step::BN + (R::SWAPPED ? first : second));
+    sums.store(ring.rows[warp], p, at.matrix, (int64_t)at.row * BM + (R::SWAPPED ? second : first),
+               (int64_t)at.column * Step::BN + (R::SWAPPED ? first : second));
 }
 
-// Calls visit(item) for each tile, and quarter of one, that the block has.
+// Which tiles of an order: all of them, of which the last may be divided into quarters, or those in a list.
+struct all_tiles {
+    int64_t whole, divided;
+
+    __device__ int64_t count() const
+    {
+        return whole + QUARTERS * divided;
+    }
+
+    __device__ int64_t tile(int64_t item) const
+    {
+        return item < whole ? item : whole + (item - whole) / QUARTERS;
+    }
+
+    // the quarter's number; -1 for a whole tile
+    __device__ int quarter(int64_t item) const
+    {
+        return item < whole ? -1 : (int)((item - whole) % QUARTERS);
+    }
+};
+
+// Calls visit(tile, quarter) for each tile, and quarter of one, that the block has; quarter: -1 for a whole tile.
 template <class Tiles, class Visit>
-static __device__ void for_each_item(const tile_order &order, Tiles tiles, Visit visit)
+static __device__ void for_each_item(Tiles tiles, Visit visit)
 {
-    for (int64_t i = blockIdx.x; i < tiles.count(order); i += gridDim.x)
-        visit(tiles.item(i));
+    for (int64_t i = blockIdx.x; i < tiles.count(); i += gridDim.x)
+        if constexpr (std::is_same_v<Tiles, all_tiles>)
+            visit(tiles.tile(i), tiles.quarter(i));
+        else
+            visit(tiles.tile(i), -1);
 }
 
 template <class Step, class Tiles>
@@ -231,7 +254,6 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];
     step_ring<Step> &ring = *(step_ring<Step> *)bytes;
-    const tile_order &order = p.mapped.order;
 
     pdl_wait();
     share_work(
@@ -239,23 +261,20 @@ static __global__ void __launch_bounds__(BLOCK, 1)
         [&] {
             unsigned turn = 0;
 
-            for_each_item(order, tiles, [&](int64_t item) {
-                int matrix, row, column;
+            for_each_item(tiles, [&](int64_t tile, int) {
+                const tile_place at = p.mapped.order.place(tile);
 
-                order.position<QUARTERS>(item, matrix, row, column);
-                bring_tile<Step::BN>(ring, p.mapped, a_map, b_map, matrix, row, column * Step::BN, turn);
+                bring_tile<Step::BN>(ring, p.mapped, a_map, b_map, at.matrix, at.row, at.column * Step::BN, turn);
             });
         },
         [&] {
             unsigned turn = 0;
 
-            for_each_item(order, tiles, [&](int64_t item) {
-                const int quarter = order.piece<QUARTERS>(item);
-
+            for_each_item(tiles, [&](int64_t tile, int quarter) {
                 if (quarter < 0)
-                    multiply_tile<false>(ring, p, item, 0, turn);
+                    multiply_tile<false>(ring, p, tile, 0, turn);
                 else if constexpr (roles<Step>::HAS_QUARTERS)
-                    multiply_tile<true>(ring, p, item, quarter, turn);
+                    multiply_tile<true>(ring, p, tile, quarter, turn);
             });
         });
 }
@@ -270,14 +289,16 @@ template <int COLUMNS, class Tiles = all_tiles, class Needed = always>
         args, stream, needed, [&](auto along, auto p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
             using Step = step_tiles<double, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K>;
-            constexpr bool HAS_QUARTERS = roles<Step>::HAS_QUARTERS && std::is_same_v<Tiles, all_tiles>;
-            tile_order &order = p.mapped.order;
+            int64_t items = p.mapped.order.count();
 
-            if (HAS_QUARTERS) {
-                order.pieces = QUARTERS;
-                order.divided = matmul_divided_tiles(order.tiles(), order.pieces, args->multiprocessors);
+            if constexpr (std::is_same_v<Tiles, all_tiles>) {
+                const int pieces = roles<Step>::HAS_QUARTERS ? QUARTERS : 1;
+
+                tiles.divided = matmul_divided_tiles(items, pieces, args->multiprocessors);
+                tiles.whole = items - tiles.divided;
+                items = tiles.whole + pieces * tiles.divided;
             }
-            return launch_on_multiprocessors<matmul_doubles<Step, Tiles>>(args, order.count(), stream, a_map,
-                                                                          b_map, p, tiles);
+            return launch_on_multiprocessors<matmul_doubles<Step, Tiles>>(args, items, stream, a_map, b_map, p,
+                                                                          tiles);
         });
 }

@@ -12,6 +12,7 @@
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
+#include "../../common/ptx/wgmma.cuh"
 #include "../../common/tensor_map.cuh"
 #include "kernels.h"
 #include "split.cuh"
@@ -22,6 +23,8 @@ constexpr int MULTIPLYING = 2, BLOCK = (1 + MULTIPLYING) * GROUP; // warpgroups,
 constexpr int SHARED_BYTES = 227 << 10;                           // of a block
 constexpr int ROW_BYTES = 128;         // of a tile, and of a tile of C before it is stored
 constexpr int TILE_ROWS_TOGETHER = 12; // tiles that run at the same time form a square
+constexpr int ROWS_FOR_ONE_OUTSIDE =
+    8; // so many rows of tiles may have one more, outside C, to be shared by clusters
 
 // Registers per thread, of the 168 that all begin with. In a cluster copies have more operands.
 template <int CLUSTER>
@@ -31,21 +34,22 @@ static constexpr int MULTIPLYING_REGISTERS = CLUSTER > 1 ? 232 : 240;
 
 // One step along k: tiles of PARTS parts of both operands. An operand that is contiguous along k has rows along k;
 // another has rows across it, in panels. Chunk c of row r, 16 bytes, is at c ^ r % 8. The blocks of a cluster have
-// tiles of C below each other, and so the same tiles of B: each copies its share to all. PIECES: of the last
-// tiles' columns, see tile_order; of a piece, only its columns of B are loaded.
-template <class T_, int BN_, int PARTS_, bool A_ALONG_K_, bool B_ALONG_K_, int PIECES_ = 1, int CLUSTER_ = 1>
+// tiles of C below each other, and so the same tiles of B: each copies its share to all. THIN: some tiles of C
+// have fewer columns than BN, see tile_order; B is then loaded some columns at a time.
+template <class T_, int BN_, int PARTS_, bool A_ALONG_K_, bool B_ALONG_K_, bool THIN_ = false, int CLUSTER_ = 1>
 struct step_tiles {
     using T = T_;
     static constexpr int BN = BN_, PARTS = PARTS_, BK = ROW_BYTES / (int)sizeof(T);
     static constexpr int PANEL = BK; // elements in a row
-    static constexpr int PIECES = PIECES_;
-    static constexpr int CLUSTER = CLUSTER_; // blocks
+    static constexpr bool THIN = THIN_;
+    static constexpr int TOGETHER = THIN ? 64 : BN; // columns of B
+    static constexpr int CLUSTER = CLUSTER_;        // blocks
     static constexpr bool A_ALONG_K = A_ALONG_K_, B_ALONG_K = B_ALONG_K_;
 
     T a[PARTS][BM * BK], b[PARTS][BN * BK];
 
     static_assert(TILE_ROWS_TOGETHER % CLUSTER == 0, "neighbours in the order of tiles are below each other");
-    static_assert(BK / CLUSTER % 8 == 0 && BN / PIECES / CLUSTER % 8 == 0, "a share is whole groups of 8 rows");
+    static_assert(BK / CLUSTER % 8 == 0 && TOGETHER / CLUSTER % 8 == 0, "a share is whole groups of 8 rows");
 };
 
 // A warp's rows of C on their way to global memory, ROW_BYTES at a time. Chunk c of row r, 16 bytes, is stored at
@@ -92,19 +96,19 @@ struct row_packs {
             store(i, *(const pack<T, SIZE> *)address(buffer, row(i), column()));
     }
 
-    // Calls store(round, i, pack) for the packs of row(i), in rounds of COLUMNS columns. wgmma leaves each lane
-    // pairs of neighbours; shared memory exchanges them for packs that are neighbours in C. All lanes of a warp
-    // take part.
+    // Calls store(round, i, pack) for the packs of row(i), in rounds of COLUMNS columns, of which the last may
+    // have packs beyond the tile's columns, to be ignored. wgmma leaves each lane pairs of neighbours; shared
+    // memory exchanges them for packs that are neighbours in C. All lanes of a warp take part.
     template <class Sum, int N, class Store>
     static __device__ void for_each(row_buffer &buffer, const Sum (&sum)[N], Store store)
     {
         const int lane = threadIdx.x % WARP;
 
 #pragma unroll
-        for (int round = 0; round < 2 * N / COLUMNS; round++) {
+        for (int round = 0; round * COLUMNS < 2 * N; round++) {
             __syncwarp(); // the lanes have read the packs of the round before
 #pragma unroll
-            for (int group = 0; group < COLUMNS / 8; group++)
+            for (int group = 0; group < COLUMNS / 8 && round * COLUMNS + group * 8 < 2 * N; group++)
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     const Sum *pair = &sum[(round * COLUMNS / 8 + group) * 4 + half * 2];
@@ -127,7 +131,7 @@ struct row_packs {
     }
 
     // Stores a pack anywhere, by words where it can. `left`: how many columns C has from here on.
-    static __device__ void store(T *to, int64_t left, const pack<T, SIZE> &x)
+    static __device__ void store(T *to, int left, const pack<T, SIZE> &x)
     {
         constexpr int IN_WORD = sizeof(T) < 4 ? 4 / (int)sizeof(T) : 1;
         const bool aligned = IN_WORD > 1 && (uintptr_t)to % 4 == 0;
@@ -170,74 +174,52 @@ struct step_ring {
         empty[STAGES]; // a stage's tiles have come; all warps of the cluster have multiplied them
 };
 
+// A tile of C: its place in an order.
+struct tile_place {
+    int matrix, row, column; // of the matrix' tiles
+    bool thin;
+};
+
 // What blocks compute: the tiles of C, in an order in which those that run at the same time share rows and columns
-// of tiles. The last ones may be divided into PIECES. Of a CLUSTER's blocks, with neighbouring items, all have
-// whole tiles below each other, or the same pieces of them. (Both are constants: divisions take long.)
+// of tiles. The rows of tiles of all matrices are numbered; the first ones are divided into full tiles, the others
+// into thin ones, see matmul_choose_widths.
 struct tile_order {
-    int64_t matrices, down, right;
-    int pieces = 1;
-    int64_t divided = 0; // tiles, a multiple of the cluster, as is the number of all
+    int64_t matrices, down, right;       // rows of tiles in a matrix, full tiles in a row
+    int64_t full_rows = matrices * down; // of all matrices
+    int64_t thin_right = 0;              // thin tiles in a row
+    int thin_columns = 0;                // of C, in a thin tile
 
-    __host__ __device__ int64_t tiles() const
-    {
-        return matrices * down * right;
-    }
-
-    // how many tiles and pieces
     __host__ __device__ int64_t count() const
     {
-        return tiles() + (pieces - 1) * divided;
+        return full_rows * right + (matrices * down - full_rows) * thin_right;
     }
 
-    // the piece's number in its tile; -1 for a whole tile
-    template <int PIECES, int CLUSTER = 1>
-    __device__ int piece(int64_t item) const
+    // THIN: there may be thin tiles.
+    template <bool THIN = false>
+    __device__ tile_place place(int64_t tile) const
     {
-        const int64_t whole = tiles() - divided;
+        const int64_t full = full_rows * right;
+        const bool thin = THIN && tile >= full;
+        const int64_t in_row = thin ? thin_right : right, index = thin ? tile - full : tile;
+        const int64_t begin = thin ? full_rows : 0, end = thin ? matrices * down : full_rows;
+        const int64_t first = begin + index / (TILE_ROWS_TOGETHER * in_row) * TILE_ROWS_TOGETHER;
+        const int64_t rows = min((int64_t)TILE_ROWS_TOGETHER, end - first);
+        const int64_t among = index - (first - begin) * in_row, row = first + among % rows;
 
-        return PIECES == 1 || item < whole ? -1 : (int)((item - whole) / CLUSTER % PIECES);
-    }
-
-    // the matrix, and the tile's row and column
-    template <int PIECES = 1, int CLUSTER = 1>
-    __device__ void position(int64_t item, int &matrix, int &row, int &column) const
-    {
-        const int64_t whole = tiles() - divided, rest = item - whole;
-        const int64_t tile =
-            PIECES == 1 || rest < 0 ? item : whole + rest / (PIECES * CLUSTER) * CLUSTER + rest % CLUSTER;
-        const int64_t of_matrix = down * right, in_matrix = tile % of_matrix;
-        const int64_t first = in_matrix / (TILE_ROWS_TOGETHER * right) * TILE_ROWS_TOGETHER;
-        const int64_t rows = min((int64_t)TILE_ROWS_TOGETHER, down - first), index = in_matrix - first * right;
-
-        matrix = (int)(tile / of_matrix);
-        row = (int)(first + index % rows);
-        column = (int)(index / rows);
+        return {(int)(row / down), (int)(row % down), (int)(among / rows), thin};
     }
 };
 
-// Which tiles of an order: all of them, and pieces,
-struct all_tiles {
-    __device__ int64_t count(const tile_order &order) const
-    {
-        return order.count();
-    }
-
-    __device__ int64_t item(int64_t index) const
-    {
-        return index;
-    }
-};
-
-// or those in a list, in which their number comes first.
+// The tiles in a list, in which their number comes first.
 struct listed_tiles {
     const unsigned *list;
 
-    __device__ int64_t count(const tile_order &) const
+    __device__ int64_t count() const
     {
         return *list;
     }
 
-    __device__ int64_t item(int64_t index) const
+    __device__ int64_t tile(int64_t index) const
     {
         return list[1 + index];
     }
@@ -325,27 +307,64 @@ static __device__ void release_stage(step_ring<Step> &ring, unsigned turn)
         ptx::mbarrier_arrive(empty);
 }
 
-// The thread that copies: all steps of a tile of C, or of a piece, that has these columns from `column` on.
+// Those that multiply: `count` steps from `turn` on. multiply(stage, i) starts the products of the i-th, as one
+// group; each stage is released when they are complete.
+template <class Step, class Multiply>
+static __device__ void multiply_steps(step_ring<Step> &ring, unsigned &turn, int64_t count, Multiply multiply)
+{
+    constexpr int STAGES = step_ring<Step>::STAGES;
+
+    for (int64_t i = 0; i < count; i++, turn++) {
+        const unsigned s = turn % STAGES;
+
+        wait(&ring.full[s], turn / STAGES);
+        ptx::wgmma_fence();
+        multiply(ring.stages[s], i);
+        ptx::wgmma_wait_group<1>(); // the step before is complete
+        if (i > 0)
+            release_stage(ring, turn - 1);
+    }
+    ptx::wgmma_wait_group<0>();
+    release_stage(ring, turn - 1);
+}
+
+// The thread that copies: all steps of a tile of C that has so many columns from `column` on.
 template <int COLUMNS, class Step>
 static __device__ void bring_tile(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
                                   const CUtensorMap &b_map, int matrix, int row, int column, unsigned &turn)
 {
-    constexpr int TOGETHER = Step::BN / Step::PIECES;
+    constexpr int LOADED = (COLUMNS + Step::TOGETHER - 1) / Step::TOGETHER * Step::TOGETHER; // columns of B
 
     for (int k = 0; k < p.k; k += Step::BK, turn++) {
         uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
-        Step &to = begin_stage<COLUMNS>(ring, turn);
+        Step &to = begin_stage<LOADED>(ring, turn);
 
         for (int part = 0; part < Step::PARTS; part++) {
             const int a_z = part * p.a_matrices + p.a_matrix(matrix);
             const int b_z = part * p.b_matrices + p.b_matrix(matrix);
 
             load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, full);
-            for (int from = 0; from < COLUMNS; from += TOGETHER)
-                load_panels<Step, Step::B_ALONG_K, TOGETHER, Step::CLUSTER>(&to.b[part][from * Step::BK], b_map,
-                                                                            column + from, k, b_z, full);
+            for (int from = 0; from < LOADED; from += Step::TOGETHER)
+                load_panels<Step, Step::B_ALONG_K, Step::TOGETHER, Step::CLUSTER>(
+                    &to.b[part][from * Step::BK], b_map, column + from, k, b_z, full);
         }
     }
+}
+
+// Calls f with a tile's columns as a type.
+template <class Step, class F>
+static __device__ void with_columns(const tile_order &order, bool thin, F f)
+{
+    if constexpr (Step::THIN)
+        if (thin)
+            switch (order.thin_columns) {
+#define MATMUL_CASE(columns) \
+    case columns:            \
+        return f(std::integral_constant<int, columns>());
+                MATMUL_THIN_WIDTHS(MATMUL_CASE)
+#undef MATMUL_CASE
+            }
+    f(std::integral_constant<int, Step::BN>());
 }
 
 // Those tiles of C that takes(matrix, tile's row, tile's column).
@@ -355,18 +374,15 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
 {
     unsigned turn = 0;
 
-    for (int64_t item = blockIdx.x; item < p.order.count(); item += gridDim.x) {
-        const int piece = p.order.piece<Step::PIECES, Step::CLUSTER>(item);
-        int matrix, row, column;
+    for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
+        const tile_place at = p.order.place<Step::THIN>(tile);
 
-        p.order.position<Step::PIECES, Step::CLUSTER>(item, matrix, row, column);
-        if (!takes(matrix, row, column))
-            continue;
-        if (Step::PIECES == 1 || piece < 0)
-            bring_tile<Step::BN>(ring, p, a_map, b_map, matrix, row, column * Step::BN, turn);
-        else
-            bring_tile<Step::BN / Step::PIECES>(ring, p, a_map, b_map, matrix, row,
-                                                column * Step::BN + piece * (Step::BN / Step::PIECES), turn);
+        if (takes(at.matrix, at.row, at.column))
+            with_columns<Step>(p.order, at.thin, [&](auto columns) {
+                constexpr int COLUMNS = decltype(columns)::value;
+
+                bring_tile<COLUMNS>(ring, p, a_map, b_map, at.matrix, at.row, at.column * COLUMNS, turn);
+            });
     }
     if (Step::CLUSTER > 1) // this block's mbarriers are there until the others have arrived
         for (int s = 0; s < step_ring<Step>::STAGES; s++, turn++)
@@ -495,10 +511,10 @@ static bool has_tensor_map(const split_operand<T> &x)
 
 // Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
 // the TMA cannot copy one of them where it is, both are copied to rows that it can, if needed(). COLUMNS: of a
-// block's tile of C. PIECES: B's tile is loaded in so many boxes. CLUSTER: if rows of an operand begin amid
+// block's tile of C. TOGETHER: of them are loaded of B at a time. CLUSTER: if rows of an operand begin amid
 // sectors of 32 bytes, so many blocks share each tile of B, because the TMA then reads more sectors and limits the
 // kernel.
-template <class T, int COLUMNS, int PIECES = 1, int CLUSTER = 1, class Needed, class Launch>
+template <class T, int COLUMNS, int TOGETHER = COLUMNS, int CLUSTER = 1, class Needed, class Launch>
 [[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Needed needed,
                                               Launch launch)
 {
@@ -508,7 +524,7 @@ template <class T, int COLUMNS, int PIECES = 1, int CLUSTER = 1, class Needed, c
     auto b = split_operand_of(of.b.transposed(), matrices(args->b_batch_stride), args->n, args->k);
     const bool where_they_are = has_tensor_map(a) && has_tensor_map(b);
     const int64_t down = ceil_div(args->m, BM);
-    const bool few_outside = down % CLUSTER == 0 || down >= 8; // of the rows of tiles
+    const bool few_outside = down % CLUSTER == 0 || down >= ROWS_FOR_ONE_OUTSIDE;
     const bool shared = CLUSTER > 1 && where_they_are && few_outside &&
                         !(rows_are_sectors(rows_of(a)) && rows_are_sectors(rows_of(b)));
     const int cluster = shared ? CLUSTER : 1;
@@ -528,7 +544,7 @@ template <class T, int COLUMNS, int PIECES = 1, int CLUSTER = 1, class Needed, c
             return error;
     if (cudaError_t error = map(&a_map, a, BM, 1))
         return error;
-    if (cudaError_t error = map(&b_map, b, COLUMNS / PIECES, cluster))
+    if (cudaError_t error = map(&b_map, b, TOGETHER, cluster))
         return error;
     return shared ? with_layouts<CLUSTER>(a.sides_are_rows, b.sides_are_rows, start)
                   : with_layouts(a.sides_are_rows, b.sides_are_rows, start);

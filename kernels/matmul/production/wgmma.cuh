@@ -4,7 +4,6 @@
 // round towards zero, such sums are short, and ordinary additions add them (PROMOTE).
 #pragma once
 
-#include "../../common/ptx/wgmma.cuh"
 #include "tma.cuh"
 
 constexpr int MM = 64, MK = 16; // of a wgmma: rows of A, and k
@@ -62,99 +61,79 @@ static __device__ inline void add_exactly(float &sum, float &rest, float x)
 }
 
 // sum = the products of all steps, of as many columns as there are sums
-template <class Step, int N>
+template <bool PROMOTE, class Step, int N>
 static __device__ void sum_along_k(float (&sum)[N], step_ring<Step> &ring, int64_t length, int row, unsigned &turn)
 {
     constexpr int STAGES = step_ring<Step>::STAGES;
 
-    for (int k = 0; k < length; k += Step::BK, turn++) {
-        const unsigned s = turn % STAGES;
+    if constexpr (!PROMOTE) {
+        multiply_steps(ring, turn, ceil_div(length, Step::BK),
+                       [&](const Step &of, int64_t i) { multiply_step<Step::PARTS - 1, 0>(sum, of, row, i > 0); });
+        ptx::wgmma_fence_registers(sum);
+    } else if constexpr (Step::PARTS > 2) { // few numbers are to be added as exactly as in float32
+        float rest[N], part[N];
 
-        wait(&ring.full[s], turn / STAGES);
-        ptx::wgmma_fence();
-        multiply_step<Step::PARTS - 1, 0>(sum, ring.stages[s], row, k > 0);
-        ptx::wgmma_wait_group<1>(); // the step before is complete
-        if (k > 0)
-            release_stage(ring, turn - 1);
+#pragma unroll
+        for (int e = 0; e < N; e++)
+            sum[e] = rest[e] = 0;
+        for (int k = 0; k < length; k += Step::BK, turn++) {
+            const unsigned s = turn % STAGES;
+
+            wait(&ring.full[s], turn / STAGES);
+            sum_step<Step::PARTS - 1, 1>(part, ring.stages[s], row);
+#pragma unroll
+            for (int e = 0; e < N; e++)
+                rest[e] += part[e];
+            sum_step<0, 0>(part, ring.stages[s], row);
+            release_stage(ring, turn);
+#pragma unroll
+            for (int e = 0; e < N; e++)
+                add_exactly(sum[e], rest[e], part[e]);
+        }
+#pragma unroll
+        for (int e = 0; e < N; e++)
+            sum[e] += rest[e];
+    } else {
+        float part[N];
+
+#pragma unroll
+        for (int e = 0; e < N; e++)
+            sum[e] = 0;
+        for (int k = 0; k < length; k += Step::BK, turn++) {
+            const unsigned s = turn % STAGES;
+
+            wait(&ring.full[s], turn / STAGES);
+            sum_step<Step::PARTS - 1, 0>(part, ring.stages[s], row);
+            release_stage(ring, turn);
+#pragma unroll
+            for (int e = 0; e < N; e++)
+                sum[e] += part[e];
+        }
     }
-    ptx::wgmma_wait_group<0>();
-    ptx::wgmma_fence_registers(sum);
-    release_stage(ring, turn - 1);
 }
 
-// A warpgroup that multiplies: rows [row, row + MM) of each of the tiles of C, and of their pieces, that
-// takes(matrix, tile's row, tile's column). store(buffer, sum, matrix, y, x): of a warp's rows, the first of which
-// is y.
+// A warpgroup that multiplies: rows [row, row + MM) of each of the tiles of C that takes(matrix, tile's row,
+// tile's column). store(buffer, sum, matrix, y, x): of a warp's rows, the first of which is y.
 template <class Step, bool PROMOTE, class Takes, class Store>
 static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_product &p, int row, Takes takes,
                                       Store store)
 {
-    constexpr int STAGES = step_ring<Step>::STAGES, N = Step::BN / 2;
     const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
     unsigned turn = 0;
 
-    for (int64_t item = blockIdx.x; item < p.order.count(); item += gridDim.x) {
-        int matrix, tile_row, tile_column;
-        float sum[N];
+    for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
+        const tile_place at = p.order.place<Step::THIN>(tile);
+        float sums[Step::BN / 2]; // of tiles of any width: several arrays would take too many registers
 
-        p.order.position<Step::PIECES, Step::CLUSTER>(item, matrix, tile_row, tile_column);
-        if (!takes(matrix, tile_row, tile_column))
-            continue;
-        const int64_t y = (int64_t)tile_row * BM + warp * WARP_MM, x = (int64_t)tile_column * Step::BN;
+        if (takes(at.matrix, at.row, at.column))
+            with_columns<Step>(p.order, at.thin, [&](auto columns) {
+                constexpr int COLUMNS = decltype(columns)::value;
+                float(&sum)[COLUMNS / 2] = *(float(*)[COLUMNS / 2]) sums;
 
-        if constexpr (Step::PIECES > 1) {
-            const int piece = p.order.piece<Step::PIECES, Step::CLUSTER>(item);
-
-            if (piece >= 0) {
-                float of_piece[N / Step::PIECES];
-
-                sum_along_k(of_piece, ring, p.k, row, turn);
-                store(ring.rows[warp], of_piece, matrix, y, x + piece * (Step::BN / Step::PIECES));
-                continue;
-            }
-        }
-        if constexpr (PROMOTE && Step::PARTS > 2) { // few numbers are to be added as exactly as in float32
-            float rest[N], part[N];
-
-#pragma unroll
-            for (int e = 0; e < N; e++)
-                sum[e] = rest[e] = 0;
-            for (int k = 0; k < p.k; k += Step::BK, turn++) {
-                const unsigned s = turn % STAGES;
-
-                wait(&ring.full[s], turn / STAGES);
-                sum_step<Step::PARTS - 1, 1>(part, ring.stages[s], row);
-#pragma unroll
-                for (int e = 0; e < N; e++)
-                    rest[e] += part[e];
-                sum_step<0, 0>(part, ring.stages[s], row);
-                release_stage(ring, turn);
-#pragma unroll
-                for (int e = 0; e < N; e++)
-                    add_exactly(sum[e], rest[e], part[e]);
-            }
-#pragma unroll
-            for (int e = 0; e < N; e++)
-                sum[e] += rest[e];
-        } else if constexpr (PROMOTE) {
-            float part[N];
-
-#pragma unroll
-            for (int e = 0; e < N; e++)
-                sum[e] = 0;
-            for (int k = 0; k < p.k; k += Step::BK, turn++) {
-                const unsigned s = turn % STAGES;
-
-                wait(&ring.full[s], turn / STAGES);
-                sum_step<Step::PARTS - 1, 0>(part, ring.stages[s], row);
-                release_stage(ring, turn);
-#pragma unroll
-                for (int e = 0; e < N; e++)
-                    sum[e] += part[e];
-            }
-        } else
-            sum_along_k(sum, ring, p.k, row, turn);
-        store(ring.rows[warp], sum, matrix, y, x);
+                sum_along_k<PROMOTE>(sum, ring, p.k, row, turn);
+                store(ring.rows[warp], sum, at.matrix, (int64_t)at.row * BM + warp * WARP_MM,
+                      (int64_t)at.column * COLUMNS);
+            });
     }
 }
 
@@ -164,7 +143,8 @@ static __device__ void store_rows(row_buffer &buffer, const plain_product<T> &p,
                                   int64_t y, int64_t x)
 {
     using packs = row_packs<T>;
-    const int64_t n = p.mapped.n, first_row = y + packs::row(0), left = n - x - packs::column();
+    const int64_t n = p.mapped.n, first_row = y + packs::row(0);
+    const int left = (int)min(n - x, (int64_t)2 * N) - packs::column(); // of the tile's columns
     const int rows = (int)min(p.mapped.m - first_row, (int64_t)WARP_MM);
     T *const c = &p.c[(matrix * p.mapped.m + first_row) * n + x + packs::column()];
 

@@ -122,50 +122,37 @@ static __device__ void bring_digits(step_ring<Step> &ring, const mapped_product 
     unsigned turn = 0;
 
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
-        int matrix, row, column;
+        const tile_place at = p.order.place(tile);
 
-        p.order.position(tile, matrix, row, column);
         for (int place = D - 1; place >= 0; place--)
             for (int digit = 0; digit <= place; digit++) {
-                const int a_z = digit * p.a_matrices + p.a_matrix(matrix);
-                const int b_z = (place - digit) * p.b_matrices + p.b_matrix(matrix);
+                const int a_z = digit * p.a_matrices + p.a_matrix(at.matrix);
+                const int b_z = (place - digit) * p.b_matrices + p.b_matrix(at.matrix);
 
                 for (int k = 0; k < p.k; k += Step::BK, turn++) {
                     uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
                     Step &to = begin_stage<Step::BN>(ring, turn);
 
-                    load_panels<Step, true, BM>(to.a[0], a_map, row * BM, k, a_z, full);
-                    load_panels<Step, true, Step::BN>(to.b[0], b_map, column * Step::BN, k, b_z, full);
+                    load_panels<Step, true, BM>(to.a[0], a_map, at.row * BM, k, a_z, full);
+                    load_panels<Step, true, Step::BN>(to.b[0], b_map, at.column * Step::BN, k, b_z, full);
                 }
             }
     }
 }
 
-// sum (+)= the products of so many steps from `turn` on; each stage is released.
+// sum (+)= the products of so many steps from `turn` on
 template <class Step, int N>
 static __device__ void multiply_bytes(step_ring<Step> &ring, uint32_t (&sum)[N], int row, bool add, unsigned &turn,
                                       int64_t steps)
 {
-    constexpr int STAGES = step_ring<Step>::STAGES;
-
-    for (int64_t i = 0; i < steps; i++, turn++) {
-        const unsigned s = turn % STAGES;
-        const Step &of = ring.stages[s];
-
-        wait(&ring.full[s], turn / STAGES);
-        ptx::wgmma_fence();
+    multiply_steps(ring, turn, steps, [&](const Step &of, int64_t i) {
 #pragma unroll
         for (int k = 0; k < Step::BK; k += BK_MMA)
             ptx::wgmma_mma_async(sum, ptx::wgmma_descriptor(&of.a[0][row * Step::BK + k]),
                                  ptx::wgmma_descriptor(&of.b[0][k]), add || i > 0 || k > 0, typename Step::T());
         ptx::wgmma_commit_group();
-        ptx::wgmma_wait_group<1>(); // the step before is complete
-        if (i > 0)
-            release_stage(ring, turn - 1);
-    }
-    ptx::wgmma_wait_group<0>();
+    });
     ptx::wgmma_fence_registers(sum);
-    release_stage(ring, turn - 1);
 }
 
 // The sums of a warpgroup's rows of a tile: those of all pairs of digits.
@@ -222,13 +209,12 @@ static __global__ void __launch_bounds__(BLOCK, 1)
             unsigned turn = 0;
 
             for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
-                int matrix, row, column;
+                const tile_place at = p.mapped.order.place(tile);
                 Sum sum[N];
 
-                p.mapped.order.position(tile, matrix, row, column);
                 multiply_digits<D>(ring, sum, group * MM, turn, p.mapped.k);
-                store_rows(ring.rows[warp], p, sum, matrix, (int64_t)row * BM + warp * WARP_MM,
-                           (int64_t)column * Step::BN);
+                store_rows(ring.rows[warp], p, sum, at.matrix, (int64_t)at.row * BM + warp * WARP_MM,
+                           (int64_t)at.column * Step::BN);
             }
         });
 }

@@ -21,27 +21,35 @@ static __global__ void __launch_bounds__(BLOCK, 1)
         });
 }
 
-// COLUMNS: of a block's tile of C. PIECES: into which the last tiles are divided, if so more blocks have work.
+// COLUMNS: of a block's tile of C. THIN: tiles may have fewer, if so less time passes until the last block ends.
 // CLUSTER: of blocks that may share B's tiles.
-template <int COLUMNS, int PIECES, int CLUSTER, class T>
+template <int COLUMNS, bool THIN, int CLUSTER, class T>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
-    return launch_plain<T, COLUMNS, PIECES, CLUSTER>(
+    using any_step = step_tiles<T, COLUMNS, 1, true, true, THIN>;
+
+    return launch_plain<T, COLUMNS, any_step::TOGETHER, CLUSTER>(
         args, stream, always(), [&](auto along, auto p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
-            using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K, PIECES, A::CLUSTER>;
+            using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K, THIN, A::CLUSTER>;
             tile_order &order = p.mapped.order;
 
-            order.pieces = PIECES;
-            order.divided = matmul_divided_tiles(order.tiles(), PIECES, blocks_at_once(args, A::CLUSTER));
+            if (THIN) {
+                const matmul_widths widths = matmul_choose_widths(order.matrices * order.down, args->n, COLUMNS,
+                                                                  blocks_at_once(args, A::CLUSTER), A::CLUSTER);
+
+                order.full_rows = widths.full_rows;
+                order.thin_columns = widths.thin;
+                order.thin_right = ceil_div(args->n, widths.thin);
+            }
             return launch_on_multiprocessors<matmul_wgmma_half<Step>, A::CLUSTER>(args, order.count(), stream,
                                                                                   a_map, b_map, p);
         });
 }
 
-template <int COLUMNS, int PIECES, int CLUSTER>
+template <int COLUMNS, bool THIN, int CLUSTER>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
-    return args->dtype == FLOAT16 ? launch_half<COLUMNS, PIECES, CLUSTER, __half>(args, stream)
-                                  : launch_half<COLUMNS, PIECES, CLUSTER, __nv_bfloat16>(args, stream);
+    return args->dtype == FLOAT16 ? launch_half<COLUMNS, THIN, CLUSTER, __half>(args, stream)
+                                  : launch_half<COLUMNS, THIN, CLUSTER, __nv_bfloat16>(args, stream);
 }

@@ -261,14 +261,14 @@ static __device__ void list_tiles(const tile_order &order, unsigned *list, Takes
     const int warp = threadIdx.x / WARP;
     unsigned listed = 0;
 
-    for (int64_t first = 0; first < order.tiles(); first += LISTING_BLOCK) {
+    for (int64_t first = 0; first < order.count(); first += LISTING_BLOCK) {
         const int64_t tile = first + threadIdx.x;
-        int matrix, row, column;
         bool taken = false;
 
-        if (tile < order.tiles()) {
-            order.position(tile, matrix, row, column);
-            taken = takes(matrix, row, column);
+        if (tile < order.count()) {
+            const tile_place at = order.place(tile);
+
+            taken = takes(at.matrix, at.row, at.column);
         }
         const unsigned all = __ballot_sync(~0u, taken), before = all & ((1u << threadIdx.x % WARP) - 1);
 
@@ -397,13 +397,12 @@ static __global__ void __launch_bounds__(BLOCK, 1)
     const listed_tiles tiles = {list};
     // all tiles of a modulus after those of another
     const auto for_each_tile = [&](auto visit) {
-        const int64_t count = tiles.count(p.mapped.order);
+        const int64_t count = tiles.count();
 
         for (int64_t i = blockIdx.x; i < MODULI * count; i += gridDim.x) {
-            int product, row, column;
+            const tile_place at = p.mapped.order.place(tiles.tile(i % count));
 
-            p.mapped.order.position(tiles.item(i % count), product, row, column);
-            visit((int)(i / count), product, row, column);
+            visit((int)(i / count), at.matrix, at.row, at.column);
         }
     };
     unsigned turn = 0;
@@ -560,7 +559,7 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     const tile_order in_residues = products.mapped.order;
     const tile_order in_float64 = mapped_product_of(args, 1, 1, STRIP).order;
     const auto take_list = [&](const tile_order &of_tiles) {
-        return (unsigned *)take((1 + of_tiles.tiles()) * (int64_t)sizeof(unsigned));
+        return (unsigned *)take((1 + of_tiles.count()) * (int64_t)sizeof(unsigned));
     };
     unsigned *const residue_list = take_list(in_residues), *const float64_list = take_list(in_float64);
 
@@ -570,7 +569,7 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     const int64_t a_strips = a.digits.from.matrices * a.digits.from.strips();
     const int64_t strips = a_strips + b.digits.from.matrices * b.digits.from.strips();
 
-    if (tiles > MAX_GRID_X || strips > MAX_GRID_X || in_float64.tiles() > UINT32_MAX)
+    if (tiles > MAX_GRID_X || strips > MAX_GRID_X || in_float64.count() > UINT32_MAX)
         return cudaErrorInvalidConfiguration;
     const int bits = bits_of_elements(of, args->k);
     const auto map = [&](CUtensorMap *to, const residue_operand &x, int sides) {
@@ -612,7 +611,7 @@ cudaError_t launch_matmul_wgmma_residues(const matmul_args *args, cudaStream_t s
     if (cudaError_t error = map(&b_map, b, COLUMNS))
         return error;
     if (cudaError_t error = launch_on_multiprocessors<matmul_wgmma_residues<Step>>(
-            args, MODULI * in_residues.tiles(), stream, a_map, b_map, products, (int)args->batches, residue_list,
+            args, MODULI * in_residues.count(), stream, a_map, b_map, products, (int)args->batches, residue_list,
             of))
         return error;
     const bool whole = args->n % FOUR == 0 && (uintptr_t)args->c % sizeof(pack<double, FOUR>) == 0;

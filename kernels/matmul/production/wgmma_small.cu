@@ -4,5 +4,5 @@
 
 cudaError_t launch_matmul_wgmma_small(const matmul_args *args, cudaStream_t stream)
 {
-    return launch_half<64, 1, 1>(args, stream);
+    return launch_half<64, false, 1>(args, stream);
 }
