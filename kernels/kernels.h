@@ -94,13 +94,15 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
            ROUNDING;
 }
 
-/* How many of the last tiles are divided into so many pieces: those of the last round of blocks, if it is not
- * full, and if their pieces fit in one round; otherwise none. */
-static inline int64_t matmul_divided_tiles(int64_t tiles, int pieces, int blocks)
+/* How many of the last tiles of dmma_large are divided into quarters: those of the last round of blocks, if their
+ * quarters fit in one round; otherwise none. */
+enum { MATMUL_QUARTERS = 4 };
+
+static inline int64_t matmul_quartered_tiles(int64_t tiles, int blocks)
 {
     const int64_t last = tiles % blocks;
 
-    return pieces > 1 && last * pieces <= blocks ? last : 0;
+    return last * MATMUL_QUARTERS <= blocks ? last : 0;
 }
 
 /* The columns that tiles of wgmma_large may have instead of 256: calls F for each number. */
@@ -110,43 +112,46 @@ static inline int64_t matmul_divided_tiles(int64_t tiles, int pieces, int blocks
  * ones alone would leave blocks without work in their last round. */
 struct matmul_widths {
     int64_t full_rows; /* of tiles */
-    int thin;          /* columns of a tile in the other rows */
-    double rounds;     /* how many full tiles' time passes until the last block ends */
+    int thin_columns;  /* of a tile in the other rows */
+    double rounds;     /* predicted time of the block with the most work, in that of a full tile */
 };
 
-/* The widths with the least time: `rows` rows of tiles, the full ones of `full` columns; n columns of C. The full
- * rows are a multiple of `multiple`, as `rows` is. */
-static inline struct matmul_widths matmul_choose_widths(int64_t rows, int64_t n, int full, int blocks,
-                                                        int multiple)
+/* The widths with the least predicted time: `rows` rows of tiles; n columns of C; tiles of full_columns, if they
+ * are full. The full rows are a multiple of `cluster`, as `rows` is. */
+static inline struct matmul_widths matmul_choose_widths(int64_t rows, int64_t n, int full_columns, int blocks,
+                                                        int cluster)
 {
     enum {
-        TILE_START = 35, /* columns that a block computes in the time that each tile takes besides: on an H200 */
+        TILE_COST = 35,  /* of a tile besides its columns, in columns, for any k: that of A's tile; on an H200 */
         THIN_ROUNDS = 3, /* how many of the last rounds may have thin tiles, if not all */
         GAIN = 1         /* percent, below which all tiles are full */
     };
 #define MATMUL_ELEMENT(columns) columns,
     static const int widths[] = {MATMUL_THIN_WIDTHS(MATMUL_ELEMENT)};
 #undef MATMUL_ELEMENT
-    const int64_t right = (n + full - 1) / full, rounds = (rows * right + blocks - 1) / blocks;
-    const int64_t full_time = rounds * (full + TILE_START); /* in that of a column */
+    const int64_t right = (n + full_columns - 1) / full_columns, rounds = (rows * right + blocks - 1) / blocks;
+    const int64_t full_time = rounds * (full_columns + TILE_COST); /* unit: the time of one column */
     int64_t least = full_time;
-    struct matmul_widths best = {rows, full, (double)rounds};
+    struct matmul_widths best = {rows, full_columns, (double)rounds};
 
+    if (rounds == 0)
+        return best;
     for (int i = 0; i < (int)(sizeof widths / sizeof *widths); i++)
         for (int j = 0; j <= THIN_ROUNDS; j++) {
             const int64_t full_rounds = j < THIN_ROUNDS && rounds > j + 1 ? rounds - 1 - j : 0;
-            const int64_t full_rows = full_rounds * blocks / right / multiple * multiple;
+            const int64_t full_rows = full_rounds * blocks / right / cluster * cluster;
             const int64_t full_tiles = full_rows * right;
             const int64_t tiles = full_tiles + (rows - full_rows) * ((n + widths[i] - 1) / widths[i]);
-            const int64_t begun = (full_tiles + blocks - 1) / blocks; /* rounds whose first tile is full */
+            const int64_t rounds_with_full = (full_tiles + blocks - 1) / blocks;
+            const int64_t thin_rounds = (tiles + blocks - 1) / blocks - rounds_with_full;
             const int64_t time =
-                begun * (full + TILE_START) + ((tiles + blocks - 1) / blocks - begun) * (widths[i] + TILE_START);
+                rounds_with_full * (full_columns + TILE_COST) + thin_rounds * (widths[i] + TILE_COST);
 
             if (time < least && time <= full_time - full_time * GAIN / 100) {
                 least = time;
                 best.full_rows = full_rows;
-                best.thin = widths[i];
-                best.rounds = (double)time / (full + TILE_START);
+                best.thin_columns = widths[i];
+                best.rounds = (double)time / (full_columns + TILE_COST);
             }
         }
     return best;

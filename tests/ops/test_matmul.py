@@ -573,7 +573,7 @@ PERSISTENT = {
     "persistent": [(134, 3, 264, 16), (136, 3, 8, 5)],  # the first: more pairs of tiles than stages
     "wgmma_small": [(134, 3, 70, 16)],
     "dmma_small": [(134, 3, 40, 16)],
-    "wgmma_large": [(133, 3, 70, 16)],
+    "wgmma_large": [(133, 3, 70, 16), (68, 3, 70, 512)],  # thin tiles alone, and after full ones
     "dmma_large": [(133, 3, 8, 8), (34, 70, 24, 8)],  # the tile after a whole round is quartered; none is
     "wgmma_digits_small": [(134, 3, 40, 16)],
 }

@@ -240,7 +240,7 @@ def test_two_blocks_share_the_tiles_of_b_if_rows_begin_amid_sectors(device, orde
 
 
 def test_blocks_share_the_tiles_of_b_in_one_round_after_another(device):
-    """128 full tiles in 32 of 38 rows of tiles, because 33 are odd, and 48 thin ones; more steps than stages."""
+    """128 full tiles in 32 of 38 rows of tiles, because 33 is odd, and 48 thin ones; more steps than stages."""
     a, b = integers((19, 200, 264), np.float32), integers((264, 1000), np.float32, seed=1)
     expected = (a @ b).astype("float16")
     a, b = a.astype("float16"), b.astype("float16")
@@ -272,9 +272,11 @@ WIDTHS = [128, 160, 192, 224, 240, 256]  # of tiles of wgmma_large
         for orders in ("CC", "CF", "FC", "FF")
     ],
 )
-def test_tiles_have_the_widths_with_which_blocks_end_first(device, width, orders):
-    """66 rows of two tiles each are one round of 132 blocks."""
-    a, b = integers((66, 8, 72), np.float32), integers((72, 2 * width), np.float32, seed=1)
+def test_tiles_of_every_width(device, width, orders):
+    """66 rows of two tiles each are a round of 132 blocks. If rows of b are along k, the last tile lacks a column,
+    and elements are stored one by one."""
+    n = 2 * width - (orders[1] == "F")
+    a, b = integers((66, 8, 72), np.float32), integers((72, n), np.float32, seed=1)
     expected = (a @ b).astype("float16")
     a, b = a.astype("float16"), np.array(b.astype("float16"), order=orders[1])
     if orders[0] == "F":
@@ -282,18 +284,29 @@ def test_tiles_have_the_widths_with_which_blocks_end_first(device, width, orders
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
 
 
-def test_the_last_rows_of_tiles_are_thin_if_blocks_would_have_none(device):
-    """66 rows of two full tiles, a round of 132 blocks, and two rows of four thin ones."""
-    a, b = integers((68, 8, 72), np.float32), integers((72, 512), np.float32, seed=1)
+@pytest.mark.parametrize(
+    ("shape", "n"),
+    [
+        (
+            (68, 8, 72),
+            512,
+        ),  # 66 rows of two full tiles are a round of 132 blocks; two rows of four thin ones follow
+        ((30, 520, 72), 256),  # 132 of 150 rows, amid a matrix' five, and 18 of two
+        ((33, 200, 72), 312),  # blocks share the tiles of b, of 160 columns
+    ],
+)
+def test_the_last_rows_of_tiles_are_thin_if_blocks_would_have_none(device, shape, n):
+    a, b = integers(shape, np.float32), integers((72, n), np.float32, seed=1)
     expected = (a @ b).astype("float16")
     a, b = a.astype("float16"), b.astype("float16")
     np.testing.assert_array_equal(smemkit.matmul(a, b, kernel="wgmma_large", device=device), expected)
 
 
-@pytest.mark.parametrize("width", WIDTHS[:-1])
+@pytest.mark.parametrize("width", [160, 224, 240])
 def test_thin_tiles_are_stored_without_what_is_beside_them(width):
+    """Their last rounds of 64 columns are not full. The first blocks have neighbours."""
     a, b = np.ones((8, 16), "float16"), np.ones((16, 132 * width), "float16")
-    assert grids(a, b, blocks=2) == [(132, None)]
+    assert grids(a, b, blocks=3) == [(132, None)]
 
 
 @pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])

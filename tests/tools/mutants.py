@@ -770,14 +770,14 @@ MUTANTS = [
     ),
     Mutant(
         "wgmma-waits-for-the-wrong-phase",
-        "kernels/matmul/production/tma.cuh",
+        "kernels/matmul/production/wgmma.cuh",
         "wait(&ring.full[s], turn / STAGES);\n        ptx::wgmma_fence();",
         "wait(&ring.full[s], turn / STAGES + 1);\n        ptx::wgmma_fence();",
         "tests/ops/test_matmul.py -k no_fault",
     ),
     Mutant(
         "wgmma-releases-a-stage-before-it-is-multiplied",
-        "kernels/matmul/production/tma.cuh",
+        "kernels/matmul/production/wgmma.cuh",
         "ptx::wgmma_wait_group<1>(); // the step before is complete",
         "ptx::wgmma_wait_group<2>();",
         "tests/ops/test_matmul.py -k no_fault",
@@ -1325,7 +1325,7 @@ MUTANTS = [
         "kernels/matmul/production/tma.cuh",
         "at.column * COLUMNS, turn",
         "at.column * Step::BN, turn",
-        "tests/ops/test_tensor_cores.py -k widths",
+        "tests/ops/test_tensor_cores.py -k every_width",
     ),
     Mutant(
         "blocks-of-a-cluster-copy-the-same-rows",
@@ -1337,7 +1337,7 @@ MUTANTS = [
     Mutant(
         "blocks-of-a-cluster-have-tiles-of-different-widths",
         "kernels/kernels.h",
-        "full_rounds * blocks / right / multiple * multiple;",
+        "full_rounds * blocks / right / cluster * cluster;",
         "full_rounds * blocks / right;",
         "tests/ops/test_tensor_cores.py -k share",
     ),

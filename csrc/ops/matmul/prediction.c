@@ -296,20 +296,19 @@ static double odd_rows_factor(const struct candidate *candidate, const int64_t *
     return 1 + (odd_a > odd_b ? odd_a + odd_b / 2 : odd_b + odd_a / 2) / 100;
 }
 
-/* How many tiles' time passes until the last block ends, if the candidate's have so many columns. */
-static double rounds_of_tiles(const struct candidate *candidate, int multiprocessors, struct matmul_size size,
-                              npy_intp slices, int columns)
+/* The time of the block with the most work, in that of a tile of so many columns: `rows` rows of tiles, n columns.
+ * That clusters round full rows to even numbers, and that C may have fewer columns than a thin tile, is left to
+ * the fit. */
+static double rounds_of_tiles(const struct candidate *candidate, int multiprocessors, double rows, npy_intp n,
+                              int columns)
 {
-    const double rows = (double)size.batches * (double)slices * products_of(candidate) *
-                        (double)divide_up(size.m, candidate->rows);
-    const npy_intp tiles = (npy_intp)(rows * (double)divide_up(size.n, columns));
-    const npy_intp most = divide_up(tiles, multiprocessors);
+    const double tiles = rows * (double)divide_up(n, columns);
 
     if (candidate->rule == THIN_TILES)
-        return matmul_choose_widths((npy_intp)rows, size.n, columns, multiprocessors, 1).rounds;
-    if (candidate->rule == QUARTERS && matmul_divided_tiles(tiles, 4, multiprocessors) > 0)
-        return (double)(most - 1) + QUARTER_TIME;
-    return (double)most;
+        return matmul_choose_widths((int64_t)rows, n, columns, multiprocessors, 1).rounds;
+    if (candidate->rule == QUARTERS && matmul_quartered_tiles((int64_t)tiles, multiprocessors) > 0)
+        return (double)((npy_intp)tiles / multiprocessors) + QUARTER_TIME;
+    return (double)divide_up((npy_intp)tiles, multiprocessors);
 }
 
 /* Microseconds of the blocks of the multiprocessor that has the most, with k in `slices`. */
@@ -318,12 +317,12 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
 {
     const int64_t *limits = target->limits, *speeds = &limits[candidate->speed];
     const int multiprocessors = target->device->multiprocessors;
-    const double tiles = (double)size.batches * (double)slices * products_of(candidate) *
-                         (double)divide_up(size.m, candidate->rows) *
-                         (double)divide_up(size.n, candidate->columns);
+    const double rows = (double)size.batches * (double)slices * products_of(candidate) *
+                        (double)divide_up(size.m, candidate->rows);
+    const double tiles = rows * (double)divide_up(size.n, candidate->columns);
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
-    const double rounds = few ? 1 : rounds_of_tiles(candidate, multiprocessors, size, slices, columns);
+    const double rounds = few ? 1 : rounds_of_tiles(candidate, multiprocessors, rows, size.n, columns);
     const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);
     const double along_k = (double)(steps * candidate->depth + speeds[START]);
     const double filled = filled_share(candidate->rows, size.m) * filled_share(columns, size.n);

@@ -68,7 +68,6 @@ struct roles {
     using fragments = ::fragments<FIRST_ALONG_K, SECOND_ALONG_K>;
 };
 
-constexpr int QUARTERS = 4; // of a tile
 
 // A warp's sums, of each pair of an mma's sides, in a tile, or in a quarter of one.
 template <class Step, bool QUARTER>
@@ -189,7 +188,7 @@ struct warp_sums {
                         if (p.whole_packs)
                             packs::store_whole(to, pack);
                         else
-                            packs::store(to, n - column, pack);
+                            packs::store(to, (int)(n - column), pack);
                     }
                 });
             }
@@ -205,7 +204,7 @@ static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<
     using sums_type = warp_sums<Step, QUARTER>;
     constexpr int PARTS = sums_type::PARTS;
     const int warp = threadIdx.x / WARP - GROUP / WARP; // of those that multiply
-    const tile_place at = p.mapped.order.place(tile);
+    const tile_position at = p.mapped.order.position(tile);
     const int first = (warp / R::RIGHT * WARP_FIRST + quarter / 2 * R::FIRST_SIDES) / PARTS;
     const int second = (warp % R::RIGHT * R::WARP_SECOND + quarter % 2 * R::SECOND_SIDES) / PARTS;
     sums_type sums = {};
@@ -215,28 +214,29 @@ static __device__ void multiply_tile(step_ring<Step> &ring, const plain_product<
                (int64_t)at.column * Step::BN + (R::SWAPPED ? first : second));
 }
 
-// Which tiles of an order: all of them, of which the last may be divided into quarters, or those in a list.
+// All tiles of an order, of which the last may be divided into quarters. Items are the whole tiles, then quarters.
 struct all_tiles {
     int64_t whole, divided;
 
     __device__ int64_t count() const
     {
-        return whole + QUARTERS * divided;
+        return whole + MATMUL_QUARTERS * divided;
     }
 
     __device__ int64_t tile(int64_t item) const
     {
-        return item < whole ? item : whole + (item - whole) / QUARTERS;
+        return item < whole ? item : whole + (item - whole) / MATMUL_QUARTERS;
     }
 
     // the quarter's number; -1 for a whole tile
     __device__ int quarter(int64_t item) const
     {
-        return item < whole ? -1 : (int)((item - whole) % QUARTERS);
+        return item < whole ? -1 : (int)((item - whole) % MATMUL_QUARTERS);
     }
 };
 
-// Calls visit(tile, quarter) for each tile, and quarter of one, that the block has; quarter: -1 for a whole tile.
+// Calls visit(tile, quarter) for each tile, and quarter of one, that the block has. quarter: -1 for a whole tile,
+// as listed tiles are.
 template <class Tiles, class Visit>
 static __device__ void for_each_item(Tiles tiles, Visit visit)
 {
@@ -262,7 +262,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
             unsigned turn = 0;
 
             for_each_item(tiles, [&](int64_t tile, int) {
-                const tile_place at = p.mapped.order.place(tile);
+                const tile_position at = p.mapped.order.position(tile);
 
                 bring_tile<Step::BN>(ring, p.mapped, a_map, b_map, at.matrix, at.row, at.column * Step::BN, turn);
             });
@@ -292,11 +292,10 @@ template <int COLUMNS, class Tiles = all_tiles, class Needed = always>
             int64_t items = p.mapped.order.count();
 
             if constexpr (std::is_same_v<Tiles, all_tiles>) {
-                const int pieces = roles<Step>::HAS_QUARTERS ? QUARTERS : 1;
-
-                tiles.divided = matmul_divided_tiles(items, pieces, args->multiprocessors);
+                if (roles<Step>::HAS_QUARTERS)
+                    tiles.divided = matmul_quartered_tiles(items, args->multiprocessors);
                 tiles.whole = items - tiles.divided;
-                items = tiles.whole + pieces * tiles.divided;
+                items = tiles.whole + MATMUL_QUARTERS * tiles.divided;
             }
             return launch_on_multiprocessors<matmul_doubles<Step, Tiles>>(args, items, stream, a_map, b_map, p,
                                                                           tiles);

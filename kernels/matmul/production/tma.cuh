@@ -12,7 +12,6 @@
 #include "../../common/ptx/cp_async_bulk_tensor.cuh"
 #include "../../common/ptx/mbarrier.cuh"
 #include "../../common/ptx/setmaxnreg.cuh"
-#include "../../common/ptx/wgmma.cuh"
 #include "../../common/tensor_map.cuh"
 #include "kernels.h"
 #include "split.cuh"
@@ -23,8 +22,7 @@ constexpr int MULTIPLYING = 2, BLOCK = (1 + MULTIPLYING) * GROUP; // warpgroups,
 constexpr int SHARED_BYTES = 227 << 10;                           // of a block
 constexpr int ROW_BYTES = 128;         // of a tile, and of a tile of C before it is stored
 constexpr int TILE_ROWS_TOGETHER = 12; // tiles that run at the same time form a square
-constexpr int ROWS_FOR_ONE_OUTSIDE =
-    8; // so many rows of tiles may have one more, outside C, to be shared by clusters
+constexpr int MIN_ROWS_TO_PAD = 8;     // of tiles: then one outside C may be added, so that clusters divide them
 
 // Registers per thread, of the 168 that all begin with. In a cluster copies have more operands.
 template <int CLUSTER>
@@ -42,14 +40,14 @@ struct step_tiles {
     static constexpr int BN = BN_, PARTS = PARTS_, BK = ROW_BYTES / (int)sizeof(T);
     static constexpr int PANEL = BK; // elements in a row
     static constexpr bool THIN = THIN_;
-    static constexpr int TOGETHER = THIN ? 64 : BN; // columns of B
-    static constexpr int CLUSTER = CLUSTER_;        // blocks
+    static constexpr int COPIED_COLUMNS = THIN ? PANEL : BN; // of B, at a time
+    static constexpr int CLUSTER = CLUSTER_;                 // blocks
     static constexpr bool A_ALONG_K = A_ALONG_K_, B_ALONG_K = B_ALONG_K_;
 
     T a[PARTS][BM * BK], b[PARTS][BN * BK];
 
     static_assert(TILE_ROWS_TOGETHER % CLUSTER == 0, "neighbours in the order of tiles are below each other");
-    static_assert(BK / CLUSTER % 8 == 0 && TOGETHER / CLUSTER % 8 == 0, "a share is whole groups of 8 rows");
+    static_assert(BK / CLUSTER % 8 == 0 && COPIED_COLUMNS / CLUSTER % 8 == 0, "a share is whole groups of 8 rows");
 };
 
 // A warp's rows of C on their way to global memory, ROW_BYTES at a time. Chunk c of row r, 16 bytes, is stored at
@@ -130,7 +128,7 @@ struct row_packs {
         __stwb((uint4 *)to, words); // an assignment would become narrower stores
     }
 
-    // Stores a pack anywhere, by words where it can. `left`: how many columns C has from here on.
+    // Stores a pack anywhere, by words where it can. `left`: how many columns may be stored from here on.
     static __device__ void store(T *to, int left, const pack<T, SIZE> &x)
     {
         constexpr int IN_WORD = sizeof(T) < 4 ? 4 / (int)sizeof(T) : 1;
@@ -174,8 +172,8 @@ struct step_ring {
         empty[STAGES]; // a stage's tiles have come; all warps of the cluster have multiplied them
 };
 
-// A tile of C: its place in an order.
-struct tile_place {
+// Where a tile of C is.
+struct tile_position {
     int matrix, row, column; // of the matrix' tiles
     bool thin;
 };
@@ -196,11 +194,11 @@ struct tile_order {
 
     // THIN: there may be thin tiles.
     template <bool THIN = false>
-    __device__ tile_place place(int64_t tile) const
+    __device__ tile_position position(int64_t tile) const
     {
-        const int64_t full = full_rows * right;
-        const bool thin = THIN && tile >= full;
-        const int64_t in_row = thin ? thin_right : right, index = thin ? tile - full : tile;
+        const int64_t full_tiles = full_rows * right;
+        const bool thin = THIN && tile >= full_tiles;
+        const int64_t in_row = thin ? thin_right : right, index = thin ? tile - full_tiles : tile;
         const int64_t begin = thin ? full_rows : 0, end = thin ? matrices * down : full_rows;
         const int64_t first = begin + index / (TILE_ROWS_TOGETHER * in_row) * TILE_ROWS_TOGETHER;
         const int64_t rows = min((int64_t)TILE_ROWS_TOGETHER, end - first);
@@ -210,7 +208,7 @@ struct tile_order {
     }
 };
 
-// The tiles in a list, in which their number comes first.
+// Tiles in a list, in which their number comes first.
 struct listed_tiles {
     const unsigned *list;
 
@@ -307,33 +305,14 @@ static __device__ void release_stage(step_ring<Step> &ring, unsigned turn)
         ptx::mbarrier_arrive(empty);
 }
 
-// Those that multiply: `count` steps from `turn` on. multiply(stage, i) starts the products of the i-th, as one
-// group; each stage is released when they are complete.
-template <class Step, class Multiply>
-static __device__ void multiply_steps(step_ring<Step> &ring, unsigned &turn, int64_t count, Multiply multiply)
-{
-    constexpr int STAGES = step_ring<Step>::STAGES;
-
-    for (int64_t i = 0; i < count; i++, turn++) {
-        const unsigned s = turn % STAGES;
-
-        wait(&ring.full[s], turn / STAGES);
-        ptx::wgmma_fence();
-        multiply(ring.stages[s], i);
-        ptx::wgmma_wait_group<1>(); // the step before is complete
-        if (i > 0)
-            release_stage(ring, turn - 1);
-    }
-    ptx::wgmma_wait_group<0>();
-    release_stage(ring, turn - 1);
-}
-
 // The thread that copies: all steps of a tile of C that has so many columns from `column` on.
 template <int COLUMNS, class Step>
 static __device__ void bring_tile(step_ring<Step> &ring, const mapped_product &p, const CUtensorMap &a_map,
                                   const CUtensorMap &b_map, int matrix, int row, int column, unsigned &turn)
 {
-    constexpr int LOADED = (COLUMNS + Step::TOGETHER - 1) / Step::TOGETHER * Step::TOGETHER; // columns of B
+    constexpr int LOADED =
+        (COLUMNS + Step::COPIED_COLUMNS - 1) / Step::COPIED_COLUMNS * Step::COPIED_COLUMNS; // columns of B
+    static_assert(LOADED <= Step::BN, "they fit in a stage");
 
     for (int k = 0; k < p.k; k += Step::BK, turn++) {
         uint64_t *const full = &ring.full[turn % step_ring<Step>::STAGES];
@@ -344,8 +323,8 @@ static __device__ void bring_tile(step_ring<Step> &ring, const mapped_product &p
             const int b_z = part * p.b_matrices + p.b_matrix(matrix);
 
             load_panels<Step, Step::A_ALONG_K, BM>(to.a[part], a_map, row * BM, k, a_z, full);
-            for (int from = 0; from < LOADED; from += Step::TOGETHER)
-                load_panels<Step, Step::B_ALONG_K, Step::TOGETHER, Step::CLUSTER>(
+            for (int from = 0; from < LOADED; from += Step::COPIED_COLUMNS)
+                load_panels<Step, Step::B_ALONG_K, Step::COPIED_COLUMNS, Step::CLUSTER>(
                     &to.b[part][from * Step::BK], b_map, column + from, k, b_z, full);
         }
     }
@@ -363,6 +342,8 @@ static __device__ void with_columns(const tile_order &order, bool thin, F f)
         return f(std::integral_constant<int, columns>());
                 MATMUL_THIN_WIDTHS(MATMUL_CASE)
 #undef MATMUL_CASE
+            default: // matmul_choose_widths chooses no other
+                return __trap();
             }
     f(std::integral_constant<int, Step::BN>());
 }
@@ -375,7 +356,7 @@ static __device__ void bring_tiles(step_ring<Step> &ring, const mapped_product &
     unsigned turn = 0;
 
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
-        const tile_place at = p.order.place<Step::THIN>(tile);
+        const tile_position at = p.order.position<Step::THIN>(tile);
 
         if (takes(at.matrix, at.row, at.column))
             with_columns<Step>(p.order, at.thin, [&](auto columns) {
@@ -511,10 +492,10 @@ static bool has_tensor_map(const split_operand<T> &x)
 
 // Launches a product of operands that are multiplied as they are: launch(layouts, product, a's map, b's map). If
 // the TMA cannot copy one of them where it is, both are copied to rows that it can, if needed(). COLUMNS: of a
-// block's tile of C. TOGETHER: of them are loaded of B at a time. CLUSTER: if rows of an operand begin amid
+// block's tile of C. COPIED_COLUMNS: of B, at a time. CLUSTER: if rows of an operand begin amid
 // sectors of 32 bytes, so many blocks share each tile of B, because the TMA then reads more sectors and limits the
 // kernel.
-template <class T, int COLUMNS, int TOGETHER = COLUMNS, int CLUSTER = 1, class Needed, class Launch>
+template <class T, int COLUMNS, int COPIED_COLUMNS = COLUMNS, int CLUSTER = 1, class Needed, class Launch>
 [[nodiscard]] static cudaError_t launch_plain(const matmul_args *args, cudaStream_t stream, Needed needed,
                                               Launch launch)
 {
@@ -524,7 +505,7 @@ template <class T, int COLUMNS, int TOGETHER = COLUMNS, int CLUSTER = 1, class N
     auto b = split_operand_of(of.b.transposed(), matrices(args->b_batch_stride), args->n, args->k);
     const bool where_they_are = has_tensor_map(a) && has_tensor_map(b);
     const int64_t down = ceil_div(args->m, BM);
-    const bool few_outside = down % CLUSTER == 0 || down >= ROWS_FOR_ONE_OUTSIDE;
+    const bool few_outside = down % CLUSTER == 0 || down >= MIN_ROWS_TO_PAD;
     const bool shared = CLUSTER > 1 && where_they_are && few_outside &&
                         !(rows_are_sectors(rows_of(a)) && rows_are_sectors(rows_of(b)));
     const int cluster = shared ? CLUSTER : 1;
@@ -544,7 +525,7 @@ template <class T, int COLUMNS, int TOGETHER = COLUMNS, int CLUSTER = 1, class N
             return error;
     if (cudaError_t error = map(&a_map, a, BM, 1))
         return error;
-    if (cudaError_t error = map(&b_map, b, TOGETHER, cluster))
+    if (cudaError_t error = map(&b_map, b, COPIED_COLUMNS, cluster))
         return error;
     return shared ? with_layouts<CLUSTER>(a.sides_are_rows, b.sides_are_rows, start)
                   : with_layouts(a.sides_are_rows, b.sides_are_rows, start);

@@ -4,6 +4,7 @@
 // round towards zero, such sums are short, and ordinary additions add them (PROMOTE).
 #pragma once
 
+#include "../../common/ptx/wgmma.cuh"
 #include "tma.cuh"
 
 constexpr int MM = 64, MK = 16; // of a wgmma: rows of A, and k
@@ -58,6 +59,27 @@ static __device__ inline void add_exactly(float &sum, float &rest, float x)
 
     rest += (sum - (both - added)) + (x - added);
     sum = both;
+}
+
+// Those that multiply: `count` steps from `turn` on. multiply(stage, i) starts the products of the i-th, as one
+// group; each stage is released when they are complete.
+template <class Step, class Multiply>
+static __device__ void multiply_steps(step_ring<Step> &ring, unsigned &turn, int64_t count, Multiply multiply)
+{
+    constexpr int STAGES = step_ring<Step>::STAGES;
+
+    for (int64_t i = 0; i < count; i++, turn++) {
+        const unsigned s = turn % STAGES;
+
+        wait(&ring.full[s], turn / STAGES);
+        ptx::wgmma_fence();
+        multiply(ring.stages[s], i);
+        ptx::wgmma_wait_group<1>(); // the step before is complete
+        if (i > 0)
+            release_stage(ring, turn - 1);
+    }
+    ptx::wgmma_wait_group<0>();
+    release_stage(ring, turn - 1);
 }
 
 // sum = the products of all steps, of as many columns as there are sums
@@ -122,7 +144,7 @@ static __device__ void multiply_tiles(step_ring<Step> &ring, const mapped_produc
     unsigned turn = 0;
 
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
-        const tile_place at = p.order.place<Step::THIN>(tile);
+        const tile_position at = p.order.position<Step::THIN>(tile);
         float sums[Step::BN / 2]; // of tiles of any width: several arrays would take too many registers
 
         if (takes(at.matrix, at.row, at.column))

@@ -122,7 +122,7 @@ static __device__ void bring_digits(step_ring<Step> &ring, const mapped_product 
     unsigned turn = 0;
 
     for (int64_t tile = blockIdx.x; tile < p.order.count(); tile += gridDim.x) {
-        const tile_place at = p.order.place(tile);
+        const tile_position at = p.order.position(tile);
 
         for (int place = D - 1; place >= 0; place--)
             for (int digit = 0; digit <= place; digit++) {
@@ -209,7 +209,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
             unsigned turn = 0;
 
             for (int64_t tile = blockIdx.x; tile < p.mapped.order.count(); tile += gridDim.x) {
-                const tile_place at = p.mapped.order.place(tile);
+                const tile_position at = p.mapped.order.position(tile);
                 Sum sum[N];
 
                 multiply_digits<D>(ring, sum, group * MM, turn, p.mapped.k);

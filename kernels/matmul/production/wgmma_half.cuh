@@ -21,14 +21,14 @@ static __global__ void __launch_bounds__(BLOCK, 1)
         });
 }
 
-// COLUMNS: of a block's tile of C. THIN: tiles may have fewer, if so less time passes until the last block ends.
+// COLUMNS: of a block's tile of C. THIN: tiles may have fewer, if the last block then ends earlier.
 // CLUSTER: of blocks that may share B's tiles.
 template <int COLUMNS, bool THIN, int CLUSTER, class T>
 [[nodiscard]] static cudaError_t launch_half(const matmul_args *args, cudaStream_t stream)
 {
     using any_step = step_tiles<T, COLUMNS, 1, true, true, THIN>;
 
-    return launch_plain<T, COLUMNS, any_step::TOGETHER, CLUSTER>(
+    return launch_plain<T, COLUMNS, any_step::COPIED_COLUMNS, CLUSTER>(
         args, stream, always(), [&](auto along, auto p, const auto &a_map, const auto &b_map) {
             using A = decltype(along);
             using Step = step_tiles<T, COLUMNS, 1, A::A_ALONG_K, A::B_ALONG_K, THIN, A::CLUSTER>;
@@ -39,8 +39,8 @@ template <int COLUMNS, bool THIN, int CLUSTER, class T>
                                                                   blocks_at_once(args, A::CLUSTER), A::CLUSTER);
 
                 order.full_rows = widths.full_rows;
-                order.thin_columns = widths.thin;
-                order.thin_right = ceil_div(args->n, widths.thin);
+                order.thin_columns = widths.thin_columns;
+                order.thin_right = ceil_div(args->n, widths.thin_columns);
             }
             return launch_on_multiprocessors<matmul_wgmma_half<Step>, A::CLUSTER>(args, order.count(), stream,
                                                                                   a_map, b_map, p);

@@ -266,7 +266,7 @@ static __device__ void list_tiles(const tile_order &order, unsigned *list, Takes
         bool taken = false;
 
         if (tile < order.count()) {
-            const tile_place at = order.place(tile);
+            const tile_position at = order.position(tile);
 
             taken = takes(at.matrix, at.row, at.column);
         }
@@ -400,7 +400,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
         const int64_t count = tiles.count();
 
         for (int64_t i = blockIdx.x; i < MODULI * count; i += gridDim.x) {
-            const tile_place at = p.mapped.order.place(tiles.tile(i % count));
+            const tile_position at = p.mapped.order.position(tiles.tile(i % count));
 
             visit((int)(i / count), at.matrix, at.row, at.column);
         }

@@ -104,7 +104,7 @@ static __device__ void store_rows(row_buffer &buffer, const split_product &p, in
             for (int e = 0; e < SCALES; e++)
                 values.element[e] = times_power(values.element[e], -(of_row[i] + of_column[round].element[e]));
             if (packs::row(i) < rows)
-                packs::store(&c[packs::row(i) * n + round * packs::COLUMNS], left - round * packs::COLUMNS,
+                packs::store(&c[packs::row(i) * n + round * packs::COLUMNS], (int)left - round * packs::COLUMNS,
                              values);
         });
     if (__any_sync(~0u, special))
