@@ -68,7 +68,6 @@ struct roles {
     using fragments = ::fragments<FIRST_ALONG_K, SECOND_ALONG_K>;
 };
 
-
 // A warp's sums, of each pair of an mma's sides, in a tile, or in a quarter of one.
 template <class Step, bool QUARTER>
 struct warp_sums {
