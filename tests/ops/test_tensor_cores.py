@@ -287,10 +287,7 @@ def test_tiles_of_every_width(device, width, orders):
 @pytest.mark.parametrize(
     ("shape", "n"),
     [
-        (
-            (68, 8, 72),
-            512,
-        ),  # 66 rows of two full tiles are a round of 132 blocks; two rows of four thin ones follow
+        ((68, 8, 72), 512),  # 66 rows of two full tiles, a round of 132 blocks, and two rows of four thin ones
         ((30, 520, 72), 256),  # 132 of 150 rows, amid a matrix' five, and 18 of two
         ((33, 200, 72), 312),  # blocks share the tiles of b, of 160 columns
     ],
