@@ -153,6 +153,8 @@ class Cupy(Peer):
         if problem.op == "transpose":
             return lambda: cupy.copyto(y, x.transpose(problem.axes))
         call, axis = getattr(cupy, problem.reduction), problem.axis
+        if axis is None and problem.reduction == "min":  # CuPy 14 takes `out` for the dtype there
+            return lambda: cupy.copyto(y, call(x))
         return lambda: call(x, axis=axis, out=y)
 
     def to_float(self, x: Array) -> Call:
