@@ -20,7 +20,7 @@ from smemkit.measure.benchmarks import measure
 from smemkit.table.kernel_table import KernelInfo, kernels
 from smemkit.table.planning import plan
 
-COUNT, QUICK_COUNT = 200, 20  # reductions and transposes; half as many products besides
+COUNT, QUICK_COUNT = 160, 20  # reductions and transposes, and half as many products: all suites take ten minutes
 MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 28  # bytes of x, or of all three matrices
 WITHIN = {"transpose": 1.15, "reduce": 1.15, "matmul": 1.10}  # times the fastest kernel's: a good choice
 SMALL = 1 << 16  # elements of the small problem on which much slower kernels are found,
