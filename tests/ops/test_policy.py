@@ -202,11 +202,11 @@ def test_grade_of_random_problems(op, share, worst):
     assert result.good > share * result.problems and result.worst < worst
 
 
-@pytest.mark.parametrize(("op", "share"), [("transpose", 1.0), ("reduce", 0.98)])
+@pytest.mark.parametrize(("op", "share"), [("transpose", 1.0), ("reduce", 0.97)])
 def test_grade_of_problems_that_no_fit_has_seen(op, share):
     rows, attributes = fit.load(REFERENCE)
     problems = [problem for problem in fit.read_rows(rows) if problem.op == op]
-    assert len(problems) == 100
+    assert len(problems) == 80
     result = fit.grade(problems, attributes)
     assert result.good >= share * result.problems and result.worst < 2
 
