@@ -39,6 +39,8 @@ __all__ = [
 INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
 _LINK_FLAGS = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
 _FEW_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")  # enough for most kernels, and quicker to link
+# the same, as files that a process has loaded: the last defines __tls_get_addr
+_LOADED_LIBRARIES = re.compile(r"libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|ld-linux-.*")
 # begins every kernel for the CPU device; precompiled
 CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n#include <smemkit/entry.h>\n"
 # g++ refuses __forceinline__ where it cannot inline, for instance in a recursion; nvcc does not
@@ -104,7 +106,16 @@ def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
 
 def _command(compiler: list[str], checked: bool) -> list[str]:
     """The command that compiles a kernel, without its file."""
-    return [*compiler, *_flags(tuple(compiler), checked), "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
+    own = ["-fno-sanitize=undefined"] if "ziglang" in compiler else []  # which zig adds, with handlers of its own
+    return [
+        *compiler,
+        *own,
+        *_flags(tuple(compiler), checked),
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-w",
+        f"-I{INCLUDE}",
+    ]
 
 
 @functools.cache
@@ -126,6 +137,19 @@ def _flags(compiler: tuple[str, ...], checked: bool) -> list[str]:
         made.chmod(0o600)
         made.replace(entry)
     return found
+
+
+def _few_libraries(compiler: Sequence[str]) -> Sequence[str]:
+    """The options with which most kernels are linked. ziglang would first compile libraries of its own, the C++
+    library among them, for a minute; with it kernels are linked with the files that this process has loaded."""
+    if "ziglang" not in compiler:
+        return _FEW_LIBRARIES
+    try:
+        mapped = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
+    except OSError:  # not on Linux
+        return ()
+    paths = {words[5] for words in mapped if len(words) == 6}
+    return ["-nostdlib", *sorted(path for path in paths if _LOADED_LIBRARIES.fullmatch(Path(path).name))]
 
 
 @functools.cache
@@ -292,7 +316,7 @@ def compile_library(
         if done.returncode and _NOT_INLINED in done.stdout:
             source.write_text(_INLINE_IF_POSSIBLE + text, encoding="utf-8")
             done = _run(compile_it, new)
-        for libraries in (_FEW_LIBRARIES, ()) if done.returncode == 0 else ():
+        for libraries in (_few_libraries(compiler), ()) if done.returncode == 0 else ():
             done = _run([*link_it, *libraries], new)
             if done.returncode == 0:
                 break
