@@ -141,7 +141,6 @@ def compiled(row):
         "nvcc",
         "-gencode=arch=compute_90a,code=sm_90a",
         "-std=c++17",
-        "-O3",
         "-Xptxas",
         "-v",
         "-Ikernels",
