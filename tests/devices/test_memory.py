@@ -219,7 +219,7 @@ def test_thousands_of_calls_leak_nothing(device):
     references_after, allocations_after, blocks_after, bytes_after = state()
     assert references_after == references
     assert allocations_after == allocations
-    assert abs(blocks_after - blocks) < 200
+    assert blocks_after - blocks < 200  # less is no leak: what earlier tests left is freed at any time
     assert bytes_after - bytes_before < 4 << 20
 
 
