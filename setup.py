@@ -409,8 +409,7 @@ class Build(build_ext):
 
     def cuda_jobs(self, toolkit, archs, add_ptx):
         """The kernels for GPUs, and their launchers' table; macros name the rows without an object."""
-        # -O is for what the host compiler compiles, the launches; nvcc always optimises kernels
-        command = [toolkit.nvcc, "-std=c++17", "-O1", "-Xfatbin=-compress-all", "-Ikernels"]
+        command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):
             command += ["-ccbin", words("CXX")[0]]
