@@ -106,16 +106,9 @@ def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
 
 def _command(compiler: list[str], checked: bool) -> list[str]:
     """The command that compiles a kernel, without its file."""
-    own = ["-fno-sanitize=undefined"] if "ziglang" in compiler else []  # which zig adds, with handlers of its own
-    return [
-        *compiler,
-        *own,
-        *_flags(tuple(compiler), checked),
-        "-fPIC",
-        "-fvisibility=hidden",
-        "-w",
-        f"-I{INCLUDE}",
-    ]
+    zig = ["-fno-sanitize=undefined"] if "ziglang" in compiler else []  # it enables that, with handlers of its own
+    others = ["-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
+    return [*compiler, *zig, *_flags(tuple(compiler), checked), *others]
 
 
 @functools.cache
@@ -147,7 +140,7 @@ def _few_libraries(compiler: Sequence[str]) -> Sequence[str]:
     try:
         mapped = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
     except OSError:  # not on Linux
-        return ()
+        return _FEW_LIBRARIES
     paths = {words[5] for words in mapped if len(words) == 6}
     return ["-nostdlib", *sorted(path for path in paths if _LOADED_LIBRARIES.fullmatch(Path(path).name))]
 
