@@ -202,13 +202,13 @@ def test_grade_of_random_problems(op, share, worst):
     assert result.good > share * result.problems and result.worst < worst
 
 
-@pytest.mark.parametrize(("op", "share"), [("transpose", 1.0), ("reduce", 0.97)])
-def test_grade_of_problems_that_no_fit_has_seen(op, share):
+@pytest.mark.parametrize(("op", "slow"), [("transpose", 0), ("reduce", 2)])
+def test_grade_of_problems_that_no_fit_has_seen(op, slow):
     rows, attributes = fit.load(REFERENCE)
     problems = [problem for problem in fit.read_rows(rows) if problem.op == op]
     assert len(problems) == 80
     result = fit.grade(problems, attributes)
-    assert result.good >= share * result.problems and result.worst < 2
+    assert result.good >= result.problems - slow and result.worst < 2
 
 
 # ---- the fit ----------------------------------------------------------------------------------------------------
