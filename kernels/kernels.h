@@ -297,7 +297,7 @@ struct reduce_work {
     unsigned char loads_in_flight; /* vectors per thread: 4; 5 for sums of floats; 8 for float32's sum, min and max
                                       if that leaves a fuller last round, or if there is much to read */
     bool early_trigger;            /* allow the next kernel to start as soon as all blocks of this one have */
-    unsigned char words_per_state; /* flagged words per partial result in `flagged_partials` */
+    unsigned char words_per_partial; /* flagged words per partial result in `flagged_partials` */
     /* columns, small_columns */
     int vector;        /* columns per thread; small_columns: 1 */
     int lanes, height; /* a unit of threads: `lanes` along the columns by `height` down the rows. A block has as

@@ -2,7 +2,8 @@
 // two ways to do the last. With a counter the block that increments it last combines the partial results; this
 // works on any device. With flagged partials the block with the highest number waits for the others' partial
 // results: one trip through memory instead of three (store, counter, load), but only where all blocks run
-// concurrently and start in the order of their numbers.
+// concurrently and start in the order of their numbers. That block reads the row's first chunk, so that a short
+// last one is not its own: with less to read than the others it would wait in a loop, up to a microsecond longer.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "reduce_finish.cuh"
 #include "shuffle.cuh"
 
 #ifdef __CUDA_ARCH_LIST__ // compiled by nvcc
@@ -62,9 +64,40 @@ static __device__ bool is_last_block(unsigned *counter, unsigned blocks)
     return last;
 }
 
+// What the blocks of a row tell each other of their states: all, or of a compensated sum its value, which rounds
+// once more and is half as much to wait for.
+template <class Operation>
+struct Partial {
+    using Type = typename Operation::State;
+
+    static __device__ Type of(const Type &state)
+    {
+        return state;
+    }
+    static __device__ Type to_state(const Type &partial)
+    {
+        return partial;
+    }
+};
+template <class T>
+struct Partial<Compensated<T>> {
+    using Type = T;
+    using State = typename Compensated<T>::State;
+
+    static __device__ T of(const State &state)
+    {
+        return whole(state.sum, state.rest);
+    }
+    static __device__ State to_state(T partial)
+    {
+        return {partial, T(0)};
+    }
+};
+
 #ifdef __CUDA_ARCH_LIST__ // compiled by nvcc, for device or host
 
-// Eight bytes of a state and a flag that they are valid, written by one 16-byte store. All zero between launches.
+// Eight bytes of a partial result and a flag that they are valid, written by one 16-byte store. All zero between
+// launches.
 struct alignas(16) FlaggedWord {
     uint64_t bits, ready;
 };
@@ -82,10 +115,10 @@ static __device__ inline FlaggedWord load_flagged(const FlaggedWord *from)
     return word;
 }
 
-// A state as flagged words.
-template <class State>
-struct FlaggedState {
-    static constexpr int COUNT = (sizeof(State) + sizeof FlaggedWord::bits - 1) / sizeof FlaggedWord::bits;
+// A partial result as flagged words.
+template <class Value>
+struct Flagged {
+    static constexpr int COUNT = (sizeof(Value) + sizeof FlaggedWord::bits - 1) / sizeof FlaggedWord::bits;
     static_assert(COUNT <= REDUCE_MAX_STATE_WORDS && sizeof(FlaggedWord) == REDUCE_FLAGGED_WORD_BYTES,
                   "the workspace must hold it");
     FlaggedWord word[COUNT];
@@ -101,85 +134,90 @@ struct FlaggedState {
     }
 };
 
-// Publishes the state of a block that is not the row's last; called by thread 0.
-template <class State>
-static __device__ void publish_state(const State &state, FlaggedState<State> *to)
+// Publishes the partial result of a block that does not wait for the others; called by thread 0.
+template <class Value>
+static __device__ void publish(const Value &partial, Flagged<Value> *to)
 {
-    uint64_t bits[FlaggedState<State>::COUNT] = {};
+    uint64_t bits[Flagged<Value>::COUNT] = {};
 
-    memcpy(bits, &state, sizeof state);
+    memcpy(bits, &partial, sizeof partial);
 #pragma unroll
-    for (int i = 0; i < FlaggedState<State>::COUNT; i++)
+    for (int i = 0; i < Flagged<Value>::COUNT; i++)
         store_flagged(&to->word[i], bits[i]);
 }
 
-template <class State>
-static __device__ FlaggedState<State> load_flagged_state(const FlaggedState<State> *from)
+template <class Value>
+static __device__ Flagged<Value> load_flagged(const Flagged<Value> *from)
 {
-    FlaggedState<State> words;
+    Flagged<Value> words;
 
 #pragma unroll
-    for (int i = 0; i < FlaggedState<State>::COUNT; i++)
+    for (int i = 0; i < Flagged<Value>::COUNT; i++)
         words.word[i] = load_flagged(&from->word[i]);
     return words;
 }
 
-// Waits for the state of a block; `from` is what a first load has returned. Resets the words to 0.
-template <class State>
-static __device__ State wait_for_state(FlaggedState<State> from, FlaggedState<State> *words)
+// Waits for the partial result of a block; `from` is what a first load has returned. Resets the words to 0.
+template <class Value>
+static __device__ Value wait_for(Flagged<Value> from, Flagged<Value> *words)
 {
-    uint64_t bits[FlaggedState<State>::COUNT];
-    State state;
+    uint64_t bits[Flagged<Value>::COUNT];
+    Value partial;
 
     while (!from.is_ready())
-        from = load_flagged_state(words);
+        from = load_flagged(words);
 #pragma unroll
-    for (int i = 0; i < FlaggedState<State>::COUNT; i++) {
+    for (int i = 0; i < Flagged<Value>::COUNT; i++) {
         words->word[i] = {0, 0};
         bits[i] = from.word[i].bits;
     }
-    memcpy(&state, bits, sizeof state);
-    return state;
+    memcpy(&partial, bits, sizeof partial);
+    return partial;
 }
 
-// Combines the states of `blocks` blocks in the last one, whose own state is in its thread 0, in the same order as
-// the version with a counter does; thread 0 gets the result. Resets the words to 0. Up to REDUCE_BLOCK blocks are
-// read without a loop, which saves instruction fetches.
+// Combines the partial results of `chunks` chunks in the block of the first, whose state is in its thread 0, in
+// the same order as the version with a counter does; thread 0 gets the result. Resets the words to 0. Up to
+// REDUCE_BLOCK of them are read without a loop, which saves instruction fetches.
 template <class Operation>
-static __device__ typename Operation::State wait_for_states(const typename Operation::State &own,
-                                                            FlaggedState<typename Operation::State> *words,
-                                                            int blocks, typename Operation::State *warp_states)
+static __device__ typename Operation::State wait_for_all(const typename Operation::State &own,
+                                                         Flagged<typename Partial<Operation>::Type> *words,
+                                                         int chunks, typename Operation::State *warp_states)
 {
     using State = typename Operation::State;
-    constexpr int LOADS_IN_FLIGHT = FlaggedState<State>::COUNT > 2 ? 2 : 4;
+    using Value = typename Partial<Operation>::Type;
+    constexpr int LOADS_IN_FLIGHT = Flagged<Value>::COUNT > 2 ? 2 : 4;
     const int t = threadIdx.x;
     State state = Operation::identity();
 
     if (t == 0)
         warp_states[0] = own;
     __syncthreads(); // warp_states[0] is written before another thread reads it
-    if (blocks <= REDUCE_BLOCK) {
-        if (t < blocks - 1)
-            state = wait_for_state<State>(load_flagged_state(words + t), words + t);
-        else if (t == blocks - 1)
+    if (chunks <= REDUCE_BLOCK) {
+        if (t == 0)
             state = warp_states[0];
+        else if (t < chunks)
+            state = Partial<Operation>::to_state(wait_for<Value>(load_flagged(words + t), words + t));
         return combine_block<Operation>(state, warp_states);
     }
-    for (int first = t; first < blocks; first += LOADS_IN_FLIGHT * REDUCE_BLOCK) {
-        FlaggedState<State> from[LOADS_IN_FLIGHT];
+    for (int first = t; first < chunks; first += LOADS_IN_FLIGHT * REDUCE_BLOCK) {
+        Flagged<Value> from[LOADS_IN_FLIGHT];
 
-#pragma unroll
-        for (int u = 0; u < LOADS_IN_FLIGHT; u++)
-            if (first + u * REDUCE_BLOCK < blocks - 1)
-                from[u] = load_flagged_state(words + first + u * REDUCE_BLOCK);
 #pragma unroll
         for (int u = 0; u < LOADS_IN_FLIGHT; u++) {
-            const int block = first + u * REDUCE_BLOCK;
+            const int chunk = first + u * REDUCE_BLOCK;
 
-            if (block < blocks - 1)
-                state = Operation::combine(state, wait_for_state<State>(from[u], words + block));
-            else if (block == blocks - 1)
+            if (chunk > 0 && chunk < chunks)
+                from[u] = load_flagged(words + chunk);
+        }
+#pragma unroll
+        for (int u = 0; u < LOADS_IN_FLIGHT; u++) {
+            const int chunk = first + u * REDUCE_BLOCK;
+
+            if (chunk == 0)
                 state = Operation::combine(state, warp_states[0]);
+            else if (chunk < chunks)
+                state = Operation::combine(state,
+                                           Partial<Operation>::to_state(wait_for<Value>(from[u], words + chunk)));
         }
     }
     return combine_block<Operation>(state, warp_states);
@@ -187,38 +225,44 @@ static __device__ typename Operation::State wait_for_states(const typename Opera
 
 #endif
 
+// The number of this block's chunk within its row, or within the part of a row that this launch has.
+static __device__ int64_t chunk_of_block(const reduce_work &work)
+{
+    return work.flagged_partials ? work.splits - 1 - blockIdx.y : blockIdx.y;
+}
+
 // Combines the states that the blocks of a row hold in their thread 0. Returns true in one of the blocks, whose
-// thread 0 has the result. `block` is the block's number within the row.
+// thread 0 has the result. `chunk` is the number of the block's chunk within the row.
 template <class Operation>
-static __device__ bool combine_blocks(typename Operation::State &state, int64_t row, int64_t block,
+static __device__ bool combine_blocks(typename Operation::State &state, int64_t row, int64_t chunk,
                                       const reduce_args &args, typename Operation::State *warp_states)
 {
-    using State = typename Operation::State;
+    using Value = typename Partial<Operation>::Type;
     const reduce_work &work = args.work;
 
 #ifdef __CUDA_ARCH_LIST__
-    auto *words = (FlaggedState<State> *)work.flagged_partials + row * work.splits;
+    auto *words = (Flagged<Value> *)work.flagged_partials + row * work.splits;
 
-    if (work.flagged_partials && block == work.splits - 1) {
-        state = wait_for_states<Operation>(state, words, (int)work.splits, warp_states);
+    if (work.flagged_partials && chunk == 0) {
+        state = wait_for_all<Operation>(state, words, (int)work.splits, warp_states);
         return true;
     }
     if (work.flagged_partials) {
         if (threadIdx.x == 0)
-            publish_state(state, words + block);
+            publish<Value>(Partial<Operation>::of(state), words + chunk);
         return false;
     }
 #endif
-    State *partials = (State *)args.scratch + row * work.splits;
+    Value *partials = (Value *)args.scratch + row * work.splits;
 
     if (threadIdx.x == 0)
-        partials[block] = state;
+        partials[chunk] = Partial<Operation>::of(state);
     if (!is_last_block(&work.counters[row], (unsigned)work.splits))
         return false;
     state = Operation::identity();
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < work.splits; i += REDUCE_BLOCK)
-        state = Operation::combine(state, partials[i]);
+        state = Operation::combine(state, Partial<Operation>::to_state(partials[i]));
     state = combine_block<Operation>(state, warp_states);
     return true;
 }

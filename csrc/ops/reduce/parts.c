@@ -67,14 +67,15 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
     struct reduce_work *work = &reduction->args.work;
     const int64_t width = work->lanes ? work->lanes * work->vector / work->fold : 1; /* columns of a tile */
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
-    const int words_per_state = state_fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
-    const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
+    const bool one_word = partial_fits_word(&reduction->args);
+    const int words_per_partial = one_word ? 1 : REDUCE_MAX_STATE_WORDS;
+    const size_t words = (size_t)(rows * work->splits * words_per_partial) * REDUCE_FLAGGED_WORD_BYTES;
     const bool in_one_launch = reduction->loop_axis[1] != REDUCED_AXIS && device->type->zeroed_workspace;
 
     if (in_one_launch && call->kernel.row->index == ROW_reduce_rows &&
-        (state_fits_word(&reduction->args) || fills_all_multiprocessors(&reduction->gpu, rows * work->splits)))
+        (one_word || fills_all_multiprocessors(&reduction->gpu, rows * work->splits)))
         work->flagged_partials = device->type->zeroed_workspace(device, words, call->stream);
-    work->words_per_state = (unsigned char)words_per_state;
+    work->words_per_partial = (unsigned char)words_per_partial;
     if (!work->flagged_partials)
         allocate_counters(call, reduction, rows, (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES);
 }

@@ -82,8 +82,11 @@ bool check_reduce_kernel(const struct call *call, const struct reduction *reduct
 
 int64_t ceil_div(int64_t n, int64_t d);
 
-/* Whether a partial result fits into a flagged word: one number, without index or compensation. */
+/* Whether the state of a reduction fits into a flagged word: one number, without index or compensation. */
 bool state_fits_word(const struct reduce_args *args);
+
+/* Whether what a block of `rows` publishes fits into one: a state that does, or the value of a compensated sum. */
+bool partial_fits_word(const struct reduce_args *args);
 
 /* Whether `rows` keeps rows in registers if their layout allows it; otherwise they are short rows. */
 bool rows_fit_in_registers(const struct extent *extent, const struct reduce_args *args);

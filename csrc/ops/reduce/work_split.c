@@ -150,6 +150,11 @@ bool state_fits_word(const struct reduce_args *args)
     return state_bytes(args) <= REDUCE_WORD_STATE_BYTES && !(is_min_or_max(args) && args->dtype & COMPLEX);
 }
 
+bool partial_fits_word(const struct reduce_args *args)
+{
+    return state_fits_word(args) || (is_sum(args) && !(args->dtype & COMPLEX));
+}
+
 /* Whether results have x's dtype, so that a launcher can store them as vectors. */
 static bool result_has_x_dtype(const struct reduce_args *args)
 {
@@ -169,11 +174,6 @@ static bool extra_load_saves_round(const struct reduce_target *gpu, int64_t vect
     const int64_t rounds = ceil_div(vectors, REDUCE_IN_FLIGHT);
 
     return rounds < gpu->limits.max_warp_rounds && ceil_div(vectors, REDUCE_SUMS_IN_FLIGHT) < rounds;
-}
-
-static bool is_double_sum(const struct reduce_args *args)
-{
-    return is_sum(args) && args->dtype == FLOAT64;
 }
 
 bool needs_index_or_variance_state(enum reduce_op op)
@@ -221,16 +221,18 @@ static bool prefers_warp_per_row(const struct reduce_target *gpu, const struct r
     return needs_index_or_variance_state(args->op) || 5 * vectors < 4 * slots * REDUCE_BLOCK;
 }
 
-/* The minimum number of chunks of a single row, so that all multiprocessors get the same number of blocks:
- * gpu->limits.few_blocks, or as many as fit if combining states takes long. 0 if the row is too short. */
-static int64_t balanced_splits(const struct reduce_target *gpu, const struct reduce_args *args, int64_t bytes)
+/* The chunks of a single row, whose usual number is `splits`, so that all multiprocessors get the same number of
+ * blocks: gpu->limits.few_blocks, or one or several times as many as they hold. If combining states takes long, or
+ * the row is too short, they stay as they are. */
+static int64_t balanced_splits(const struct reduce_target *gpu, const struct reduce_args *args, int64_t bytes,
+                               int64_t splits)
 {
-    const int blocks = is_double_sum(args)     ? REDUCE_RESIDENT_BLOCKS
-                       : state_fits_word(args) ? gpu->limits.few_blocks
-                                               : 0;
-    const int64_t splits = blocks * gpu->multiprocessors;
+    const int64_t few = gpu->limits.few_blocks * gpu->multiprocessors;
+    const int64_t wave = REDUCE_RESIDENT_BLOCKS * gpu->multiprocessors, waves = (splits + wave / 4) / wave;
 
-    return bytes >= splits * gpu->limits.min_single_row_chunk_bytes ? splits : 0;
+    if (!partial_fits_word(args) || bytes < few * gpu->limits.min_single_row_chunk_bytes)
+        return splits;
+    return min_int64(max_int64(few, waves * wave), MAX_GRID_Y);
 }
 
 bool fills_all_multiprocessors(const struct reduce_target *gpu, int64_t blocks)
@@ -246,12 +248,12 @@ static void split_rows(const struct reduce_target *gpu, const struct extent *ext
     const int element = dtype_bytes(args->dtype), per_vector = REDUCE_VECTOR_BYTES / element;
     const int64_t rows = extent->outer * extent->inner, bytes = extent->n * element;
     const int64_t sms = gpu->multiprocessors;
-    int64_t splits = choose_splits(gpu, rows, bytes, state_fits_word(args) ? 1 : gpu->limits.few_blocks,
+    int64_t splits = choose_splits(gpu, rows, bytes, partial_fits_word(args) ? 1 : gpu->limits.few_blocks,
                                    gpu->limits.max_row_blocks),
             blocks, slots;
 
     if (rows == 1)
-        splits = max_int64(splits, balanced_splits(gpu, args, bytes));
+        splits = balanced_splits(gpu, args, bytes, splits);
     work->group = REDUCE_BLOCK;
     work->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
     work->chunk = ceil_div(work->chunk, CACHE_LINE_VECTORS) * CACHE_LINE_VECTORS * per_vector;
@@ -261,7 +263,7 @@ static void split_rows(const struct reduce_target *gpu, const struct extent *ext
         work->loads_in_flight = choose_loads_in_flight(gpu, args, rows, ceil_div(extent->n, per_vector), &slots);
     else if (blocks >= gpu->limits.many_blocks * sms)
         work->loads_in_flight = REDUCE_MAX_IN_FLIGHT;
-    work->early_trigger = work->splits > 1 && (state_fits_word(args) || is_double_sum(args)) &&
+    work->early_trigger = work->splits > 1 && partial_fits_word(args) &&
                           (blocks <= gpu->limits.few_blocks * sms || fills_all_multiprocessors(gpu, blocks));
 }
 

@@ -3,9 +3,9 @@
 // The idea: every thread reads 16-byte vectors, several in flight, and combines them by itself; then the threads
 // of a row combine their states by shuffles. A row gets as many threads as it has work for: some lanes of a warp,
 // a block, or several blocks. Blocks of the same row store partial results in memory, and one block combines them:
-// the row's last, which waits for the others, or, where blocks need not run concurrently, the one that increments
-// the counter last. The order of combination is fixed, so the bits of a result do not depend on which block comes
-// last.
+// the one that starts last, which waits for the others, or, where blocks need not run concurrently, the one that
+// increments the counter last. The order of combination is fixed, so the bits of a result do not depend on which
+// block comes last.
 // Short rows, which usually are not whole vectors, go through shared memory: a block loads as many consecutive
 // rows as fit, in whole vectors, and then one thread or a few read each row.
 // The shortest rows, of N elements that fit into one vector, stay in registers if the results have the dtype of x:
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<Operation>)
     const reduce_work &work = args.work;
     const int group = work.group, log2 = __ffs(group) - 1, t = threadIdx.x & (group - 1); // [0, group)
     const int64_t row = (int64_t)blockIdx.x * (REDUCE_BLOCK >> log2) + (threadIdx.x >> log2);
-    const int64_t begin = blockIdx.y * work.chunk; // of the chunk, within this part of the row
+    const int64_t chunk = chunk_of_block(work), begin = chunk * work.chunk; // within this part of the row
     const int64_t n = min(work.chunk, args.count - begin);
     bool stores_result = t == 0 && row < args.outer;
     State state = Operation::identity();
@@ -150,10 +150,9 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<Operation>)
         state = combine_block<Operation>(state, (State *)shared);
 
     if (work.splits > 1) // then the block has one row
-        stores_result =
-            combine_blocks<Operation>(state, row, (args.first ? args.first / work.chunk : 0) + blockIdx.y, args,
-                                      (State *)shared) &&
-            t == 0;
+        stores_result = combine_blocks<Operation>(state, row, (args.first ? args.first / work.chunk : 0) + chunk,
+                                                  args, (State *)shared) &&
+                        t == 0;
     if (stores_result)
         finish(Operation(), state, row, args);
 }
@@ -356,9 +355,9 @@ cudaError_t launch_reduce_rows(const reduce_args *args, cudaStream_t stream)
 
 #ifdef __CUDA_ARCH_LIST__
         if (work.flagged_partials &&
-            work.words_per_state <
-                FlaggedState<typename Operation::State>::COUNT) // state_bytes() in csrc/ops/reduce/work_split.c
-                                                                // must agree
+            work.words_per_partial <
+                Flagged<typename Partial<Operation>::Type>::COUNT) // partial_fits_word() in
+                                                                   // csrc/ops/reduce/work_split.c must agree
             return cudaErrorInvalidValue;
 #endif
         if constexpr (result_may_have_x_dtype<Operation, In>)
