@@ -175,11 +175,11 @@ static __device__ Value wait_for(Flagged<Value> from, Flagged<Value> *words)
     return partial;
 }
 
-// Combines the partial results of `chunks` chunks in the block of the first, whose state is in its thread 0, in
-// the same order as the version with a counter does; thread 0 gets the result. Resets the words to 0. Up to
+// Combines the partial results of `chunks` chunks in the block of the first, whose own is in its thread 0, in the
+// same order as the version with a counter does; thread 0 gets the result. Resets the words to 0. Up to
 // REDUCE_BLOCK of them are read without a loop, which saves instruction fetches.
 template <class Operation>
-static __device__ typename Operation::State wait_for_all(const typename Operation::State &own,
+static __device__ typename Operation::State wait_for_all(const typename Partial<Operation>::Type &own,
                                                          Flagged<typename Partial<Operation>::Type> *words,
                                                          int chunks, typename Operation::State *warp_states)
 {
@@ -190,7 +190,7 @@ static __device__ typename Operation::State wait_for_all(const typename Operatio
     State state = Operation::identity();
 
     if (t == 0)
-        warp_states[0] = own;
+        warp_states[0] = Partial<Operation>::to_state(own);
     __syncthreads(); // warp_states[0] is written before another thread reads it
     if (chunks <= REDUCE_BLOCK) {
         if (t == 0)
@@ -244,7 +244,7 @@ static __device__ bool combine_blocks(typename Operation::State &state, int64_t 
     auto *words = (Flagged<Value> *)work.flagged_partials + row * work.splits;
 
     if (work.flagged_partials && chunk == 0) {
-        state = wait_for_all<Operation>(state, words, (int)work.splits, warp_states);
+        state = wait_for_all<Operation>(Partial<Operation>::of(state), words, (int)work.splits, warp_states);
         return true;
     }
     if (work.flagged_partials) {

@@ -155,7 +155,7 @@ class Run:
 
     def __init__(self, device: Device, quick: bool, console: Console) -> None:
         self.device, self.quick, self.console = device, quick, console
-        self.seconds = 0.05 if quick else 0.14
+        self.seconds = 0.05 if quick else 0.12
         self.failures: list[str] = []
         self.interrupted = False  # by Ctrl-C: some rows are missing
         self.peers = find_peers(device, lambda text: self.say(text, style="yellow"))
