@@ -211,7 +211,7 @@ def speed(row: dict[str, Any]) -> str:
 
 
 def faster(records: Records, kernel: str) -> str:
-    """The rate with other options than the default ones, if they make a rung much faster: (tile 16: 2,985)."""
+    """The rate with other options than the default ones, if they make a rung much faster: (tile 16: 2,955)."""
     found = records.faster(kernel)
     if not found:
         return ""
