@@ -261,10 +261,10 @@ def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
 def test_missing_prerequisites_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(build.sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(SystemExit, match=r"Python\.h is missing; install python3-dev \(Debian"):
-        build.check_prerequisites()
+        build.find_headers(tmp_path)
     monkeypatch.setenv("CXX", "no-such-compiler -O1")
     with pytest.raises(SystemExit, match="no compiler 'no-such-compiler'"):
-        build.check_prerequisites()
+        build.find_headers(tmp_path)
 
 
 # ---- one file and one row ---------------------------------------------------------------------------------------
