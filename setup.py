@@ -250,8 +250,10 @@ def fibers() -> str:
 
 
 def find_headers(build: Path) -> list[str]:
-    """The include folders of Python and NumPy, or a message that names the package that is missing. pip builds
-    with a NumPy in a folder with a random name; a link in `build` gives commands, and compiler caches, the same."""
+    """The include folders of Python and NumPy, or a message that names the package that is missing.
+
+    pip builds with a NumPy in a folder with a random name; with a link in `build`, commands do not name it.
+    """
     for command in words("CC", "cc")[0], words("CXX", "c++")[0]:
         if not shutil.which(command):
             raise SystemExit(f"smemkit: no compiler {command!r}; install g++ or clang (Debian: build-essential)")
