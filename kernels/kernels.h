@@ -344,7 +344,7 @@ struct reduce_args {
 
 enum {
     REDUCE_RUNG_STATE_BYTES = 8,    /* one number: the partial result of a rung */
-    REDUCE_MAX_STATE_BYTES = 32,    /* the largest partial result: count, complex mean, sum of squares */
+    REDUCE_MAX_STATE_BYTES = 32,    /* the largest state: count, complex mean, sum of squares */
     REDUCE_FLAGGED_WORD_BYTES = 16, /* of a flagged word: up to 8 bytes of a partial result, and a flag */
     REDUCE_MAX_STATE_WORDS = 4,     /* flagged words of the largest partial result */
 };

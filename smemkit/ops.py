@@ -195,10 +195,11 @@ def reduce(
     ``kernel=None`` chooses "rows" where the elements of a result are contiguous, or "small_columns" or "rowwise"
     if they are few; otherwise "columns" or "small_columns". It gives the same bits on every run, from any address.
     Its error for float32 is at most half an ulp of the result plus n·2⁻⁵³·Σ|x|; float64 sums are compensated
-    (Knuth, The Art of Computer Programming 2, 4.2.2). Variances are computed around an element of each short
-    segment (small integers': exactly), and combined by the formula of Chan, Golub and LeVeque (1979). Factors are
-    multiplied in an order that depends on the kernel, and so does whether a partial product overflows; with an
-    `initial` of 0 or infinity they are multiplied in NumPy's order, by "rowwise".
+    (Knuth, The Art of Computer Programming 2, 4.2.2), and their error is about half an ulp of the result; plus,
+    where the blocks of a long row round their sums, 2⁻⁵³·Σ|x| at most. Variances are computed around an element of
+    each short segment (small integers': exactly), and combined by the formula of Chan, Golub and LeVeque (1979).
+    Factors are multiplied in an order that depends on the kernel, and so does whether a partial product overflows;
+    with an `initial` of 0 or infinity they are multiplied in NumPy's order, by "rowwise".
 
     The rungs of the ladder compute sum, prod, min and max of real dtypes over the whole array or its last axes, in
     float32 for float16, bfloat16 and float32. For everything else they raise ValueError. The tree is Mark Harris's

@@ -2,8 +2,9 @@
 // two ways to do the last. With a counter the block that increments it last combines the partial results; this
 // works on any device. With flagged partials the block with the highest number waits for the others' partial
 // results: one trip through memory instead of three (store, counter, load), but only where all blocks run
-// concurrently and start in the order of their numbers. That block reads the row's first chunk, so that a short
-// last one is not its own: with less to read than the others it would wait in a loop, up to a microsecond longer.
+// concurrently and start in the order of their numbers. That block reads the row's first chunk, so that the last
+// one, which may be short, is not its own: where it had less to read than the others, and so began to ask for
+// their partial results before they were there, a sum took up to a microsecond longer.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -64,8 +65,7 @@ static __device__ bool is_last_block(unsigned *counter, unsigned blocks)
     return last;
 }
 
-// What the blocks of a row tell each other of their states: all, or of a compensated sum its value, which rounds
-// once more and is half as much to wait for.
+// A block's partial result: its state, or the rounded value of a compensated sum, which takes half the words.
 template <class Operation>
 struct Partial {
     using Type = typename Operation::State;
@@ -175,9 +175,9 @@ static __device__ Value wait_for(Flagged<Value> from, Flagged<Value> *words)
     return partial;
 }
 
-// Combines the partial results of `chunks` chunks in the block of the first, whose own is in its thread 0, in the
-// same order as the version with a counter does; thread 0 gets the result. Resets the words to 0. Up to
-// REDUCE_BLOCK of them are read without a loop, which saves instruction fetches.
+// Combines the partial results of a row's `chunks` chunks in the order in which the version with a counter does.
+// Called by the block of the first chunk, whose partial result its thread 0 has; thread 0 gets the row's state.
+// Resets the words to 0. Up to REDUCE_BLOCK of them are read without a loop, which saves instruction fetches.
 template <class Operation>
 static __device__ typename Operation::State wait_for_all(const typename Partial<Operation>::Type &own,
                                                          Flagged<typename Partial<Operation>::Type> *words,
@@ -191,7 +191,7 @@ static __device__ typename Operation::State wait_for_all(const typename Partial<
 
     if (t == 0)
         warp_states[0] = Partial<Operation>::to_state(own);
-    __syncthreads(); // warp_states[0] is written before another thread reads it
+    __syncthreads(); // no warp reads its state in warp_states any more
     if (chunks <= REDUCE_BLOCK) {
         if (t == 0)
             state = warp_states[0];
@@ -226,7 +226,7 @@ static __device__ typename Operation::State wait_for_all(const typename Partial<
 #endif
 
 // The number of this block's chunk within its row, or within the part of a row that this launch has.
-static __device__ int64_t chunk_of_block(const reduce_work &work)
+static __device__ inline int64_t chunk_of_block(const reduce_work &work)
 {
     return work.flagged_partials ? work.splits - 1 - blockIdx.y : blockIdx.y;
 }

@@ -24,7 +24,7 @@ ENDLESS_COLLECTIVES = {
         "unsigned mask = __activemask(); int v = threadIdx.x; do v = __shfl_xor_sync(mask, v, 1);"
         "while (__ballot_sync(mask, atomicAdd(&x[0], 0)) == 0); x[1] = v;",
     ),
-    "each half of a warp": (
+    "two groups of lanes": (
         1,
         16,  # with 32 lanes it takes 17 seconds until all of them are where they have been before
         "unsigned mask = threadIdx.x < 8 ? 0xff : 0xff00; while (!__any_sync(mask, atomicAdd(&x[0], 0)));",

@@ -534,6 +534,7 @@ def test_more_elements_than_32_bits_count():
     assert not result.any()
 
 
+@pytest.mark.slow  # 4 GiB, of which it touches little
 def test_offsets_of_more_than_32_bits():
     x = np.zeros((2**13 + 2, 2**15), np.complex128)[:, :: 2**14].T  # untouched zeros take no memory
     positions = (

@@ -115,7 +115,7 @@ static bool has_wide_result(const struct reduce_args *args)
     return args->result & (FLOAT64 | COMPLEX128);
 }
 
-/* The bytes of a partial result in the kernels, which compute in the widest type: sizeof(Operation::State) for the
+/* The bytes of a state in the kernels, which compute in the widest type: sizeof(Operation::State) for the
  * operation that dispatch_reduce_widest (kernels/common/reduce_running.cuh) takes. */
 static int state_bytes(const struct reduce_args *args)
 {
@@ -221,9 +221,9 @@ static bool prefers_warp_per_row(const struct reduce_target *gpu, const struct r
     return needs_index_or_variance_state(args->op) || 5 * vectors < 4 * slots * REDUCE_BLOCK;
 }
 
-/* The chunks of a single row, whose usual number is `splits`, so that all multiprocessors get the same number of
- * blocks: gpu->limits.few_blocks, or one or several times as many as they hold. If combining states takes long, or
- * the row is too short, they stay as they are. */
+/* The number of chunks of a single row, given the usual one, so that all multiprocessors get the same number of
+ * blocks: as many as they hold, or a multiple of that, from three quarters of it on; else gpu->limits.few_blocks.
+ * It stays the usual one if the row is too short, or if a partial result takes several words. */
 static int64_t balanced_splits(const struct reduce_target *gpu, const struct reduce_args *args, int64_t bytes,
                                int64_t splits)
 {
