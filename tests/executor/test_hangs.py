@@ -24,10 +24,10 @@ ENDLESS_COLLECTIVES = {
         "unsigned mask = __activemask(); int v = threadIdx.x; do v = __shfl_xor_sync(mask, v, 1);"
         "while (__ballot_sync(mask, atomicAdd(&x[0], 0)) == 0); x[1] = v;",
     ),
-    "two groups of lanes": (
+    "each half of a warp": (
         1,
-        16,  # with 32 lanes it takes 17 seconds until all of them are where they have been before
-        "unsigned mask = threadIdx.x < 8 ? 0xff : 0xff00; while (!__any_sync(mask, atomicAdd(&x[0], 0)));",
+        32,
+        "unsigned mask = threadIdx.x < 16 ? 0xffff : 0xffff0000; while (!__any_sync(mask, atomicAdd(&x[0], 0)));",
     ),
     "a flag after a shuffle": (
         1,
@@ -76,7 +76,7 @@ FINITE_WAITS = {
     "a vote on a flag and a counter": (
         2,
         32,
-        "for (int n = 0; !__any_sync(~0u, atomicAdd(&x[0], 0) || (threadIdx.x == 3 && n > 30000)); n++);",
+        "for (int n = 0; !__any_sync(~0u, atomicAdd(&x[0], 0) || (threadIdx.x == 3 && n > 100000)); n++);",
     ),
     "a vote of lanes that count differently": (
         1,
@@ -86,7 +86,7 @@ FINITE_WAITS = {
     "a shuffled counter": (
         1,
         32,
-        "int n = 0; while (__shfl_sync(~0u, n, 7) < 60000 && !atomicAdd(&x[0], 0)) n += threadIdx.x == 7;",
+        "int n = 0; while (__shfl_sync(~0u, n, 7) < 200000 && !atomicAdd(&x[0], 0)) n += threadIdx.x == 7;",
     ),
     "a slow block": (
         2,
