@@ -85,20 +85,20 @@ struct row_packs {
         return (T *)&buffer.bytes[r][(byte / 16 ^ SWIZZLE * r % 8) * 16 + byte % 16];
     }
 
-    // Calls store(i, pack) for the lane's packs of row(i).
-    template <class Store>
+    // Calls store(i, pack) for the lane's packs of row(i). AT_ONCE: how many calls are unrolled.
+    template <int AT_ONCE = ROWS, class Store>
     static __device__ void read(row_buffer &buffer, Store store)
     {
-#pragma unroll
+#pragma unroll AT_ONCE
         for (int i = 0; i < ROWS; i++)
             store(i, *(const pack<T, SIZE> *)address(buffer, row(i), column()));
     }
 
-    // Calls store(round, i, pack) for the packs of row(i), in rounds of COLUMNS columns, of which the last may
-    // have packs beyond the tile's columns, to be ignored. wgmma leaves each lane pairs of neighbours; shared
+    // Calls visit(round) when the packs of a round of COLUMNS columns can be read, of which the last round may
+    // have some beyond the tile's columns, to be ignored. wgmma leaves each lane pairs of neighbours; shared
     // memory exchanges them for packs that are neighbours in C. All lanes of a warp take part.
-    template <class Sum, int N, class Store>
-    static __device__ void for_each(row_buffer &buffer, const Sum (&sum)[N], Store store)
+    template <class Sum, int N, class Visit>
+    static __device__ void for_each_round(row_buffer &buffer, const Sum (&sum)[N], Visit visit)
     {
         const int lane = threadIdx.x % WARP;
 
@@ -115,8 +115,16 @@ struct row_packs {
                                            group * 8 + lane % 4 * 2) = {{T(pair[0]), T(pair[1])}};
                 }
             __syncwarp(); // all lanes have stored their pairs
-            read(buffer, [&](int i, const auto &pack) { store(round, i, pack); });
+            visit(round);
         }
+    }
+
+    // Calls store(round, i, pack) for the packs of row(i) in each round.
+    template <class Sum, int N, class Store>
+    static __device__ void for_each(row_buffer &buffer, const Sum (&sum)[N], Store store)
+    {
+        for_each_round(buffer, sum,
+                       [&](int round) { read(buffer, [&](int i, const auto &pack) { store(round, i, pack); }); });
     }
 
     // Stores a pack where one begins.

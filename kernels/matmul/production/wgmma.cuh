@@ -170,9 +170,10 @@ static __device__ void store_rows(row_buffer &buffer, const plain_product<T> &p,
     const int rows = (int)min(p.mapped.m - first_row, (int64_t)WARP_MM);
     T *const c = &p.c[(matrix * p.mapped.m + first_row) * n + x + packs::column()];
 
-    const auto store = [&](auto whole_packs) {
-        packs::for_each(buffer, sum, [&](int round, int i, const auto &pack) {
-            const int down = packs::row(i) - packs::row(0), right = round * packs::COLUMNS;
+    packs::for_each_round(buffer, sum, [&](int round) {
+        const int right = round * packs::COLUMNS;
+        const auto store = [&](int i, const auto &pack, auto whole_packs) {
+            const int down = packs::row(i) - packs::row(0);
 
             if (down >= rows || right >= left)
                 return;
@@ -180,13 +181,13 @@ static __device__ void store_rows(row_buffer &buffer, const plain_product<T> &p,
                 packs::store_whole(&c[down * n + right], pack);
             else
                 packs::store(&c[down * n + right], left - right, pack);
-        });
-    };
+        };
 
-    if (p.whole_packs)
-        store(std::true_type());
-    else
-        store(std::false_type());
+        if (p.whole_packs)
+            packs::read(buffer, [&](int i, const auto &pack) { store(i, pack, std::true_type()); });
+        else // one after another: unrolled, these stores would be half of the kernel
+            packs::template read<1>(buffer, [&](int i, const auto &pack) { store(i, pack, std::false_type()); });
+    });
 }
 
 // All of a block's work, with wgmma.
