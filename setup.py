@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -53,6 +53,7 @@ PRELUDE = """\
 #include "common/types.cuh"
 #include "kernels.h"
 """  # what most kernels include
+LONGEST = ("rows", "columns", "wgmma_large", "matvec")  # kernels that take 20 to 80 seconds to compile with nvcc
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
 # folders outside smemkit/ that are installed as data packages: the kernels' sources, and the executor's headers
 BESIDE_CORE = ("_checked.so", "_hooks.o", "_heap.o")  # built beside the extension module
@@ -343,16 +344,24 @@ class Build(build_ext):
             libraries += [f"{toolkit.folder_of('libcudart_static.a')}/libcudart_static.a", "-ldl", "-lrt"]
         print(f"{about}, because {because}", flush=True)
 
-        jobs += self.cpu_jobs()
         jobs += self.c_jobs(includes, facts, toolkit)
-        checked = [*self.checked_jobs()]
         # without these, ccache keeps nothing that is compiled with a precompiled header
         os.environ["CCACHE_SLOPPINESS"] = os.environ.get("CCACHE_SLOPPINESS", "") + ",pch_defines,time_macros"
-        every = [*jobs, *checked]
-        every.sort(key=lambda job: -job[0].stat().st_size)  # so that no core waits for the last
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for suffix in ".gch", ".o":  # all headers are precompiled before they are needed
-                list(pool.map(lambda job: self.compile(*job), [job for job in every if job[1].suffix == suffix]))
+
+            def start(jobs, after=()):  # the longest first, so that no core waits for the last
+                longest_first = sorted(jobs, key=lambda job: (job[0].stem not in LONGEST, -job[0].stat().st_size))
+                return [pool.submit(lambda job: (wait(after), self.compile(*job)), job) for job in longest_first]
+
+            running = start(jobs)
+            cpu, checked = [*self.cpu_jobs()], [*self.checked_jobs()]  # rewrites kernels while others are compiled
+            headers = start(job for job in cpu + checked if job[1].suffix == ".gch")
+            running += headers + start((job for job in cpu + checked if job[1].suffix == ".o"), after=headers)
+            ended = wait(running, return_when=FIRST_EXCEPTION).done
+            pool.shutdown(cancel_futures=True)  # those that have not begun, if one has failed
+            for job in ended:
+                job.result()
+        jobs += cpu
         objects, checked = ([job[1] for job in part if job[1].suffix == ".o"] for part in (jobs, checked))
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
@@ -446,7 +455,7 @@ class Build(build_ext):
 
     def cuda_jobs(self, toolkit, archs, add_ptx):
         """The kernels for GPUs, and their launchers' table; macros name the rows without an object."""
-        command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
+        command = [toolkit.nvcc, "-std=c++17", "-O1", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):
             command += ["-ccbin", words("CXX")[0]]
