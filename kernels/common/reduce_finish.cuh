@@ -84,6 +84,13 @@ static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
     return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
 }
 
+template <class Operation>
+struct is_sum : std::false_type {
+};
+template <class T>
+struct is_sum<Sum<T>> : std::true_type {
+};
+
 // Calls give(value) with the result of a state: a double, an integer, a complex number, ... This overload is for
 // sum, prod, min, max and mean, whose state is the value itself; the mean is divided here. Overloads for other
 // states follow.
@@ -91,10 +98,14 @@ template <class Operation, class Give>
 static __device__ void evaluate(Operation, typename Operation::State value, const reduce_args &args, Give give)
 {
     using T = typename Operation::State;
-    const bool mean = args.op == REDUCE_MEAN, is_unsigned = args.accumulator == UINT64;
+    const bool mean = is_sum<Operation>::value && args.op == REDUCE_MEAN;
+    const bool is_unsigned = is_extremum<Operation>::value ? !std::is_signed_v<T> : args.accumulator == UINT64;
+    reversal_of<Operation> reversal;
 
+    reversal.begin(args);
     if (args.has_initial && !args.begins_with_initial)
-        value = Operation::combine(scalar_as<T>(args.initial), value);
+        value = Operation::combine(reversal.value(scalar_as<T>(args.initial)), value);
+    value = reversal.value(value);
     if constexpr (is_complex<T>::value) {
         complex<double> z(value);
         if (mean)

@@ -34,14 +34,6 @@ static __device__ int dot4(uint32_t x, uint32_t y, int sum)
         return (int)__dp4a(x, y, (unsigned)sum);
 }
 
-template <class Operation>
-struct is_extremum : std::false_type {
-};
-template <class O>
-struct is_extremum<Extremum<O>> : std::true_type {
-    using Order = O;
-};
-
 // The minimum or maximum of COUNT elements of a vector, from FIRST on, in the type in which they are compared.
 // Words of small integers are compared by their highest element: the others are shifted there.
 template <class Order, class In, int FIRST, int COUNT, int BYTES>
@@ -81,18 +73,28 @@ static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
     }
 }
 
+// begin() is called first; make_room() before elements are added, for up to CHUNK at once; add() for element j of
+// the row, or for a vector of elements from j on.
 template <class Operation, class In>
 struct Running {
     using State = typename Operation::State;
     State state = Operation::identity();
+    reversal_of<Operation> reversal;
 
-    // element j of the row
-    __device__ void add(In x, int64_t j)
+    __device__ void begin(const reduce_args &args)
     {
-        state = Operation::combine(state, Operation::of(x, j));
+        reversal.begin(args);
     }
 
-    // elements j, j + 1, …
+    __device__ void make_room(int)
+    {
+    }
+
+    __device__ void add(In x, int64_t j)
+    {
+        state = Operation::combine(state, reversal.value(Operation::of(x, j)));
+    }
+
     template <int BYTES>
     __device__ void add(const Vector<BYTES> &x, int64_t j)
     {
@@ -111,7 +113,10 @@ struct Running {
         } else if constexpr (std::is_same_v<Operation, Sum<double>>) {
             state += pairwise_sum<double, 0, COUNT>(x); // a tree of additions has a shorter dependency chain
         } else if constexpr (is_extremum<Operation>::value) {
-            state = Operation::combine(state, extremum_of<typename is_extremum<Operation>::Order, In>(x));
+            using Order = typename is_extremum<Operation>::Order;
+            const auto extremum = extremum_of<Order, In>(reversal.template elements<In>(x));
+
+            state = Operation::combine(state, reversal.template widened<In>(extremum));
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
@@ -168,10 +173,20 @@ struct Running<ArgExtremum<Order>, In> {
     Value best = Order::last();          // of the vectors added so far
     Vector<16> best_vector;
     int64_t best_begin = -1;
+    reversal_of<Operation> reversal;
+
+    __device__ void begin(const reduce_args &args)
+    {
+        reversal.begin(args);
+    }
+
+    __device__ void make_room(int)
+    {
+    }
 
     __device__ void add(In x, int64_t j)
     {
-        const Value value = convert<Value>(x);
+        const Value value = reversal.value(convert<Value>(x));
 
         if (comes_before(value, state.value) || state.index == INT64_MAX)
             state = {value, j};
@@ -180,7 +195,8 @@ struct Running<ArgExtremum<Order>, In> {
     template <int BYTES>
     __device__ void add(const Vector<BYTES> &x, int64_t j)
     {
-        const Value value = extremum_of<Order, In>(x);
+        const Value extremum = extremum_of<Order, In>(reversal.template elements<In>(x));
+        const Value value = reversal.template widened<In>(extremum);
 
         if (comes_before(value, best) || best_begin < 0) {
             best = value;
@@ -200,7 +216,7 @@ struct Running<ArgExtremum<Order>, In> {
             return state;
 #pragma unroll
         for (int i = COUNT - 1; i >= 0; i--) {
-            const Value value = convert<Value>(element<In>(best_vector, i));
+            const Value value = reversal.value(convert<Value>(element<In>(best_vector, i)));
             if (is_nan(best) ? is_nan(value) : !Order::before(best, value))
                 position = i;
         }
@@ -228,10 +244,20 @@ struct Running<Variance<Mean>, In> {
     std::conditional_t<EXACT, int64_t, double> squares = 0;
     int count = 0;
 
+    __device__ void begin(const reduce_args &)
+    {
+    }
+
+    // Closes the chunk if it has no room for so many elements. This is long code, with divisions, of which
+    // unrolled loops should have one copy.
+    __device__ void make_room(int elements)
+    {
+        if (count + elements > CHUNK)
+            close();
+    }
+
     __device__ void add(In x, int64_t)
     {
-        if (count >= CHUNK)
-            close();
         if constexpr (EXACT) {
             const int value = (int)x;
             sum += value;
@@ -252,8 +278,6 @@ struct Running<Variance<Mean>, In> {
     {
         constexpr int COUNT = BYTES / sizeof(In);
 
-        if (count >= CHUNK)
-            close();
         if constexpr (EXACT && sizeof(In) == 1 && !std::is_same_v<In, boolean>) {
             int of_vector = 0, squares_of_vector = 0;
 #pragma unroll
@@ -340,11 +364,36 @@ struct RunningColumn : Running<Operation, In> {
     }
 };
 
+template <int COLUMNS, class Operation, class In>
+static __device__ void begin(RunningColumn<Operation, In> *running, const reduce_args &args)
+{
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+        running[c].begin(args);
+}
+
+// Makes room for `rows` elements in each of the columns.
+template <int COLUMNS, class Operation, class In>
+static __device__ void make_room(RunningColumn<Operation, In> *running, int rows)
+{
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+        running[c].make_room(rows);
+}
+
 // The sum of integers of one or two bytes in 32 bits: one or two instructions per element.
 template <class In>
 struct RunningSmallSum {
     static_assert((int64_t)REDUCE_MAX_ROWS_PER_THREAD * UINT16_MAX <= INT32_MAX);
     int sum = 0;
+
+    __device__ void begin(const reduce_args &)
+    {
+    }
+
+    __device__ void make_room(int)
+    {
+    }
 
     __device__ void add(In x, int64_t)
     {
@@ -388,7 +437,7 @@ struct RunningColumn<Sum<uint64_t>, boolean> : RunningSmallSum<boolean> {
 template <unsigned DTYPES, class F>
 [[nodiscard]] cudaError_t dispatch_reduce_widest(const reduce_args *args, F f)
 {
-    return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
+    return dispatch_operation<DTYPES, true>(args, f, [&](auto x, auto is_product) {
         using In = decltype(x);
         constexpr bool INTEGER = std::is_integral_v<In> || std::is_same_v<In, boolean>;
         using Wide = std::conditional_t<INTEGER, uint64_t,

@@ -102,6 +102,7 @@ static __device__ void accumulate_columns(RunningColumn<Operation, In> *running,
                                           int64_t pitch, int64_t j, int step, const int *row_in_fold)
 {
     constexpr int ROWS = ALIGNED ? IN_FLIGHT / (BYTES > 4 ? BYTES : 8) : IN_FLIGHT / 2 / BYTES;
+    constexpr int V = BYTES / sizeof(In);
 
     for (int row = 0; row < rows; row += ROWS, x += ROWS * pitch, j += ROWS * step) {
         UnalignedLoad<In, BYTES> loading[ROWS];
@@ -112,10 +113,11 @@ static __device__ void accumulate_columns(RunningColumn<Operation, In> *running,
             else
                 loading[u].begin(x + u * pitch);
         });
+        make_room<V>(running, ROWS);
         each_row<ROWS>(rows - row, [&](int u) {
             const Vector<BYTES> vector = ALIGNED ? loading[u].low : loading[u].end();
 #pragma unroll
-            for (int c = 0; c < BYTES / (int)sizeof(In); c++)
+            for (int c = 0; c < V; c++)
                 running[c].add_element(vector, c, j + u * step + row_in_fold[c]);
         });
     }
@@ -147,6 +149,7 @@ static __device__ void accumulate_unaligned_columns(RunningColumn<Operation, In>
                                                         step, row_in_fold);
             row = end;
         } else {
+            make_room<V>(running, 1);
 #pragma unroll
             for (int c = 0; c < V; c++)
                 if (c < count)
@@ -190,6 +193,8 @@ static __device__ void read_thread_tile(RunningColumn<Operation, In> *running, c
     if (rows * work.fold < args.count && blockIdx.y == gridDim.y - 1 &&
         tile.ty == 0) { // rows that do not fill a fold
         const int64_t elements = (args.count - rows * work.fold) * args.inner;
+
+        make_room<V>(running, 1);
 #pragma unroll
         for (int c = 0; c < V; c++)
             if (tile.column + c < elements)
@@ -235,6 +240,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<typename Opera
     {
         RunningColumn<Operation, In> running[V];
 
+        begin<V>(running, args);
         if (tile.count)
             read_thread_tile<BYTES>(running, tile, args);
 #pragma unroll
@@ -279,10 +285,11 @@ template <int BYTES, int ROWS, class Operation, class In>
 static __device__ void accumulate_whole_columns(RunningColumn<Operation, In> *running, const unsigned char *x,
                                                 int rows, int64_t pitch, int64_t j)
 {
+    constexpr int V = BYTES / sizeof(In);
     Vector<BYTES> loaded[ROWS];
     const auto add = [&](int u) {
 #pragma unroll
-        for (int c = 0; c < BYTES / (int)sizeof(In); c++)
+        for (int c = 0; c < V; c++)
             running[c].add_element(loaded[u], c, j + u);
     };
 
@@ -290,11 +297,13 @@ static __device__ void accumulate_whole_columns(RunningColumn<Operation, In> *ru
 #pragma unroll
         for (int u = 0; u < ROWS; u++, x += pitch)
             loaded[u] = load_aligned<BYTES>(x);
+        make_room<V>(running, ROWS);
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
             add(u);
     }
     each_row<ROWS>(rows, [&](int u) { loaded[u] = load_aligned<BYTES>(x + u * pitch); });
+    make_room<V>(running, ROWS);
     each_row<ROWS>(rows, add);
 }
 
@@ -324,6 +333,7 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK,
         const int rows = inside ? (int)args.count : 0;
         const int64_t pitch = args.work.step * (int64_t)sizeof(In);
 
+        begin<V>(running, args);
         accumulate_whole_columns<BYTES, ROWS>(running, x, rows, pitch, args.first);
         if (can_store_result_vectors(args)) {
             if (inside)
@@ -360,9 +370,10 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK, THREADS_PER_SM / WHOLE_CO
 
     if (o >= args.outer || column >= args.inner)
         return;
+    begin<V>(running, args);
 #pragma unroll
     for (int u = 0; u < ROWS; u++)
-        loaded[u] = load_aligned<BYTES>(x + u * pitch);
+        loaded[u] = load_aligned<BYTES>(x + u * pitch); // fewer than fill a chunk
 #pragma unroll
     for (int u = 0; u < ROWS; u++)
 #pragma unroll

@@ -60,6 +60,7 @@ static __device__ void accumulate_vectors(Running<Operation, In> &running, const
                     load[u].issue_bytewise(x + (int64_t)at * 16);
             }
         }
+        running.make_room(COUNT * V);
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             const int at = k + u * group;
@@ -86,7 +87,8 @@ static __device__ void read_vectors_pipelined(Running<Operation, In> &running, c
     for (int u = 0; u < COUNT; u++)
         if (t + u * group < vectors)
             load[u] = load_aligned(x + (int64_t)(t + u * group) * 16, policy);
-    for (int k = t; k < vectors; k += group * COUNT)
+    for (int k = t; k < vectors; k += group * COUNT) {
+        running.make_room(COUNT * V);
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             const int at = k + u * group, next = at + group * COUNT;
@@ -96,13 +98,15 @@ static __device__ void read_vectors_pipelined(Running<Operation, In> &running, c
             if (next < vectors)
                 load[u] = load_aligned(x + (int64_t)next * 16, policy);
         }
+    }
 }
 
 // Thread t's state of its share of n elements from `x` on, which are elements j, j + 1, ... of their row.
 template <int COUNT, class Operation, class In>
 static __device__ typename Operation::State read_row(const In *x, int64_t n, int64_t j, int t, int group,
-                                                     float l2_share)
+                                                     const reduce_args &args)
 {
+    const float l2_share = args.work.l2_share;
     constexpr int V = 16 / sizeof(In);
     const auto *bytes = (const unsigned char *)x;
     const int vectors = (int)(n / V); // whole vectors; a chunk has fewer than 2^31
@@ -111,6 +115,7 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     Running<Operation, In> running;
     In rest = {};
 
+    running.begin(args);
     if (has_last)
         rest = x[last]; // in flight together with the vectors
     if ((uintptr_t)bytes % 16 != 0)
@@ -119,6 +124,7 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
         read_vectors_pipelined<COUNT>(running, bytes, vectors, j, t, group, l2_share);
     else
         accumulate_vectors<true, COUNT>(running, bytes, vectors, j, t, group, l2_share);
+    running.make_room(1);
     if (has_last)
         running.add(rest, j + last);
     return running.result();
@@ -143,7 +149,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<Operation>)
         pdl_trigger();
     if (row < args.outer)
         state = read_row<COUNT, Operation>((const In *)args.x + row * work.outer_stride + begin, n,
-                                           args.first + begin, t, group, work.l2_share);
+                                           args.first + begin, t, group, args);
     if (group < REDUCE_BLOCK)
         state = combine_lanes<Operation>(state, group);
     else
@@ -210,14 +216,17 @@ static __device__ void load_strided_rows(Swizzled shared, const In *x, int rows,
 
 // Thread t's state of its share of row r, which consists of whole vectors.
 template <class Operation, class In>
-static __device__ typename Operation::State accumulate_row_vectors(Swizzled shared, unsigned r, unsigned vectors,
-                                                                   unsigned t, unsigned group)
+static __device__ typename Operation::State accumulate_row_vectors(const reduce_args &args, Swizzled shared,
+                                                                   unsigned r, unsigned vectors, unsigned t,
+                                                                   unsigned group)
 {
     Running<Operation, In> running;
 
+    running.begin(args);
 #pragma unroll 4
     for (unsigned k = t; k < vectors; k += group) {
         const Vector<16> vector = shared[r * vectors + k];
+        running.make_room(16 / sizeof(In));
         running.add(vector, k * (16 / sizeof(In)));
     }
     return running.result();
@@ -226,11 +235,13 @@ static __device__ typename Operation::State accumulate_row_vectors(Swizzled shar
 // Thread t's state of its share of a row of any n elements, read by words, or one at a time if elements are at
 // least a word: word_at(i) is word i of the block's rows, element_at(i) is element i.
 template <class Operation, class In, class WordAt, class ElementAt>
-static __device__ typename Operation::State accumulate_row_words(WordAt word_at, ElementAt element_at, unsigned r,
-                                                                 unsigned n, unsigned t, unsigned group)
+static __device__ typename Operation::State accumulate_row_words(const reduce_args &args, WordAt word_at,
+                                                                 ElementAt element_at, unsigned r, unsigned n,
+                                                                 unsigned t, unsigned group)
 {
     Running<Operation, In> running;
 
+    running.begin(args);
     if constexpr (sizeof(In) < 4) {
         constexpr unsigned V = 4 / sizeof(In);
         const unsigned first = r * n / V, shift = r * n % V * 8 * sizeof(In);
@@ -239,10 +250,14 @@ static __device__ typename Operation::State accumulate_row_words(WordAt word_at,
         };
 
 #pragma unroll 4
-        for (unsigned k = t; k < n / V; k += group)
+        for (unsigned k = t; k < n / V; k += group) {
+            running.make_room(V);
             running.add(word_of_row(k), k * V);
+        }
         if (n % V && t == group - 1) {
             const Vector<4> last = word_of_row(n / V);
+
+            running.make_room(V);
 #pragma unroll
             for (unsigned c = 0; c < V - 1; c++)
                 if (c < n % V)
@@ -250,8 +265,10 @@ static __device__ typename Operation::State accumulate_row_words(WordAt word_at,
         }
     } else {
 #pragma unroll 4
-        for (unsigned k = t; k < n; k += group)
+        for (unsigned k = t; k < n; k += group) {
+            running.make_room(1);
             running.add(element_at(r * n + k), k);
+        }
     }
     return running.result();
 }
@@ -290,9 +307,9 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, short_rows_min_blocks_per_sm<Ope
         auto state = Operation::identity();
 
         if (r < rows)
-            state = whole ? accumulate_row_vectors<Operation, In>(swizzled, r, n / V, t, group)
+            state = whole ? accumulate_row_vectors<Operation, In>(args, swizzled, r, n / V, t, group)
                           : accumulate_row_words<Operation, In>(
-                                [&](unsigned i) { return ((const uint32_t *)shared)[i]; },
+                                args, [&](unsigned i) { return ((const uint32_t *)shared)[i]; },
                                 [&](unsigned i) { return ((const In *)shared)[i]; }, r, n, t, group);
         state = combine_lanes<Operation>(state, group);
         if (r < rows && t == 0)
@@ -312,10 +329,10 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_rows_in_registers(const _
     Vector<16> vectors[N + 1] = {}; // the last row's last word may extend past the loaded bytes
     const auto state_of = [&](int r) {
         if constexpr (N % V == 0)
-            return accumulate_row_vectors<Operation, In>(Swizzled{vectors, 0}, r, N / V, 0, 1);
+            return accumulate_row_vectors<Operation, In>(args, Swizzled{vectors, 0}, r, N / V, 0, 1);
         else
             return accumulate_row_words<Operation, In>(
-                [&](unsigned i) { return vectors[i / 4].word[i % 4]; },
+                args, [&](unsigned i) { return vectors[i / 4].word[i % 4]; },
                 [&](unsigned i) { return element<In>(vectors[i / V], i % V); }, r, N, 0, 1);
     };
 

@@ -41,6 +41,7 @@ static __device__ void accumulate_column(RunningColumn<Operation, In> &running, 
         In loaded[ROWS];
 
         each_row<ROWS>(rows - row, [&](int u) { loaded[u] = x[u * pitch]; });
+        running.make_room(ROWS);
         each_row<ROWS>(rows - row, [&](int u) { running.add(loaded[u], j + u * step); });
     }
 }
@@ -91,6 +92,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<typename Opera
         const In *x = (const In *)args.x + o * work.outer_stride + begin * work.step + column;
         const int64_t pitch = height * work.step, j = args.first + begin;
 
+        running.begin(args);
         if (inside)
             accumulate_column(running, x, rows, pitch, j, height);
         state = running.result();
