@@ -100,12 +100,9 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
     using T = typename Operation::State;
     const bool mean = is_sum<Operation>::value && args.op == REDUCE_MEAN;
     const bool is_unsigned = is_extremum<Operation>::value ? !std::is_signed_v<T> : args.accumulator == UINT64;
-    reversal_of<Operation> reversal;
 
-    reversal.begin(args);
     if (args.has_initial && !args.begins_with_initial)
-        value = Operation::combine(reversal.value(scalar_as<T>(args.initial)), value);
-    value = reversal.value(value);
+        value = Operation::combine(scalar_as<T>(args.initial), value);
     if constexpr (is_complex<T>::value) {
         complex<double> z(value);
         if (mean)

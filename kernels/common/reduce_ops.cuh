@@ -12,7 +12,6 @@
 
 #include "kernels.h"
 #include "types.cuh"
-#include "vector.cuh"
 
 // ---- sums and products; a mean is a sum that is divided at the end ----
 
@@ -171,11 +170,6 @@ struct MaxOrder {
     }
 };
 
-// MinOrder, or MaxOrder if the values have been reversed: see Reversal.
-template <class T>
-struct EitherOrder : MinOrder<T> {
-};
-
 // min and max
 template <class Order>
 struct Extremum {
@@ -230,88 +224,6 @@ struct ArgExtremum {
         return a_first || (!b_first && a.index < b.index) ? a : b;
     }
 };
-
-template <class Operation>
-struct has_either_order : std::false_type {
-};
-template <class T>
-struct has_either_order<Extremum<EitherOrder<T>>> : std::true_type {
-};
-template <class T>
-struct has_either_order<ArgExtremum<EitherOrder<T>>> : std::true_type {
-};
-
-// Of a maximum: makes it a minimum, so that kernels need not be compiled for both. It inverts all bits of
-// integers, and the signs of other numbers; so it also undoes what it has done.
-struct Reversal {
-    uint32_t bits; // all for a maximum, none for a minimum
-
-    __device__ void begin(const reduce_args &args)
-    {
-        bits = args.op == REDUCE_MAX || args.op == REDUCE_ARGMAX ? ~0u : 0;
-    }
-
-    // a value of the type in which elements are compared
-    template <class Value>
-    __device__ Value value(Value x) const
-    {
-        if constexpr (is_complex<Value>::value)
-            return {value(x.re), value(x.im)};
-        else if constexpr (std::is_integral_v<Value>)
-            return x ^ (Value)(int32_t)bits;
-        else
-            return bits ? -x : x;
-    }
-
-    // a vector of elements of type In
-    template <class In, int BYTES>
-    __device__ Vector<BYTES> elements(Vector<BYTES> x) const
-    {
-        constexpr uint32_t INVERTED = std::is_integral_v<In> ? ~0u : sizeof(In) == 2 ? 0x80008000 : 0x80000000;
-        constexpr bool ONLY_HIGH_WORDS = std::is_same_v<In, double> || std::is_same_v<In, complex<double>>;
-
-#pragma unroll
-        for (int i = 0; i < BYTES / 4; i++)
-            if (i % 2 || !ONLY_HIGH_WORDS)
-                x.word[i] ^= bits & INVERTED;
-        return x;
-    }
-
-    // One of them, in the type in which they are compared: the bits above a short unsigned integer are inverted.
-    template <class In, class Value>
-    __device__ Value widened(Value x) const
-    {
-        if constexpr (std::is_unsigned_v<In> && sizeof(In) < sizeof(Value))
-            return x ^ (bits & ~0u << 8 * sizeof(In));
-        else
-            return x;
-    }
-};
-
-// Of other operations: changes nothing.
-struct NoReversal {
-    __device__ void begin(const reduce_args &)
-    {
-    }
-    template <class Value>
-    __device__ Value value(Value x) const
-    {
-        return x;
-    }
-    template <class In, int BYTES>
-    __device__ Vector<BYTES> elements(Vector<BYTES> x) const
-    {
-        return x;
-    }
-    template <class In, class Value>
-    __device__ Value widened(Value x) const
-    {
-        return x;
-    }
-};
-
-template <class Operation>
-using reversal_of = std::conditional_t<has_either_order<Operation>::value, Reversal, NoReversal>;
 
 // ---- count_nonzero; any and all are counts that are compared at the end ----
 
@@ -425,18 +337,14 @@ using summand =
     std::conditional_t<std::is_integral_v<Total> && sizeof(In) == sizeof(Total), without_sign_of<In>, In>;
 
 // f(Operation(), In()) for the operation in args, where In is the type of x, one of DTYPES; g(In(), is_product)
-// for sums and products, which have several accumulators to choose from. EITHER: minima and maxima have the same
-// operation, with an EitherOrder; but for bool, whose every byte but 0 is true.
-template <unsigned DTYPES, bool EITHER, class F, class G>
+// for sums and products, which have several accumulators to choose from
+template <unsigned DTYPES, class F, class G>
 [[nodiscard]] cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
 {
     return dispatch_dtype<DTYPES>(args->dtype, [&](auto x) {
         using In = decltype(x);
         using Value = wide<In>;
         using Mean = std::conditional_t<is_complex<In>::value, complex<double>, double>;
-        constexpr bool BOTH = EITHER && !std::is_same_v<In, boolean>;
-        using Min = std::conditional_t<BOTH, EitherOrder<Value>, MinOrder<Value>>;
-        using Max = std::conditional_t<BOTH, EitherOrder<Value>, MaxOrder<Value>>;
 
         switch (args->op) {
         case REDUCE_SUM:
@@ -445,13 +353,13 @@ template <unsigned DTYPES, bool EITHER, class F, class G>
         case REDUCE_PROD:
             return g(x, std::true_type());
         case REDUCE_MIN:
-            return f(Extremum<Min>(), x);
+            return f(Extremum<MinOrder<Value>>(), x);
         case REDUCE_MAX:
-            return f(Extremum<Max>(), x);
+            return f(Extremum<MaxOrder<Value>>(), x);
         case REDUCE_ARGMIN:
-            return f(ArgExtremum<Min>(), x);
+            return f(ArgExtremum<MinOrder<Value>>(), x);
         case REDUCE_ARGMAX:
-            return f(ArgExtremum<Max>(), x);
+            return f(ArgExtremum<MaxOrder<Value>>(), x);
         case REDUCE_ANY:
         case REDUCE_ALL:
         case REDUCE_COUNT_NONZERO:
@@ -469,7 +377,7 @@ template <unsigned DTYPES, bool EITHER, class F, class G>
 template <unsigned DTYPES, class F>
 [[nodiscard]] cudaError_t dispatch_reduce(const reduce_args *args, F f)
 {
-    return dispatch_operation<DTYPES, false>(args, f, [&](auto x, auto is_product) {
+    return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
         return dispatch_dtype<accumulators<decltype(x)>()>(without_sign(args->accumulator), [&](auto sum) {
             using T = decltype(sum);
             return f(std::conditional_t<is_product, Prod<T>, Sum<T>>(), summand<T, decltype(x)>());

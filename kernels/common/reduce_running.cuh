@@ -73,18 +73,12 @@ static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
     }
 }
 
-// begin() is called first; make_room() before elements are added, for up to CHUNK at once; add() for element j of
-// the row, or for a vector of elements from j on.
+// make_room() is called before elements are added, for up to CHUNK at once; add() for element j of the row, or for
+// a vector of elements from j on.
 template <class Operation, class In>
 struct Running {
     using State = typename Operation::State;
     State state = Operation::identity();
-    reversal_of<Operation> reversal;
-
-    __device__ void begin(const reduce_args &args)
-    {
-        reversal.begin(args);
-    }
 
     __device__ void make_room(int)
     {
@@ -92,7 +86,7 @@ struct Running {
 
     __device__ void add(In x, int64_t j)
     {
-        state = Operation::combine(state, reversal.value(Operation::of(x, j)));
+        state = Operation::combine(state, Operation::of(x, j));
     }
 
     template <int BYTES>
@@ -113,10 +107,7 @@ struct Running {
         } else if constexpr (std::is_same_v<Operation, Sum<double>>) {
             state += pairwise_sum<double, 0, COUNT>(x); // a tree of additions has a shorter dependency chain
         } else if constexpr (is_extremum<Operation>::value) {
-            using Order = typename is_extremum<Operation>::Order;
-            const auto extremum = extremum_of<Order, In>(reversal.template elements<In>(x));
-
-            state = Operation::combine(state, reversal.template widened<In>(extremum));
+            state = Operation::combine(state, extremum_of<typename is_extremum<Operation>::Order, In>(x));
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
@@ -173,12 +164,6 @@ struct Running<ArgExtremum<Order>, In> {
     Value best = Order::last();          // of the vectors added so far
     Vector<16> best_vector;
     int64_t best_begin = -1;
-    reversal_of<Operation> reversal;
-
-    __device__ void begin(const reduce_args &args)
-    {
-        reversal.begin(args);
-    }
 
     __device__ void make_room(int)
     {
@@ -186,7 +171,7 @@ struct Running<ArgExtremum<Order>, In> {
 
     __device__ void add(In x, int64_t j)
     {
-        const Value value = reversal.value(convert<Value>(x));
+        const Value value = convert<Value>(x);
 
         if (comes_before(value, state.value) || state.index == INT64_MAX)
             state = {value, j};
@@ -195,8 +180,7 @@ struct Running<ArgExtremum<Order>, In> {
     template <int BYTES>
     __device__ void add(const Vector<BYTES> &x, int64_t j)
     {
-        const Value extremum = extremum_of<Order, In>(reversal.template elements<In>(x));
-        const Value value = reversal.template widened<In>(extremum);
+        const Value value = extremum_of<Order, In>(x);
 
         if (comes_before(value, best) || best_begin < 0) {
             best = value;
@@ -216,7 +200,7 @@ struct Running<ArgExtremum<Order>, In> {
             return state;
 #pragma unroll
         for (int i = COUNT - 1; i >= 0; i--) {
-            const Value value = reversal.value(convert<Value>(element<In>(best_vector, i)));
+            const Value value = convert<Value>(element<In>(best_vector, i));
             if (is_nan(best) ? is_nan(value) : !Order::before(best, value))
                 position = i;
         }
@@ -243,10 +227,6 @@ struct Running<Variance<Mean>, In> {
     std::conditional_t<EXACT, int64_t, Mean> sum = 0;
     std::conditional_t<EXACT, int64_t, double> squares = 0;
     int count = 0;
-
-    __device__ void begin(const reduce_args &)
-    {
-    }
 
     // Closes the chunk if it has no room for so many elements. This is long code, with divisions, of which
     // unrolled loops should have one copy.
@@ -364,14 +344,6 @@ struct RunningColumn : Running<Operation, In> {
     }
 };
 
-template <int COLUMNS, class Operation, class In>
-static __device__ void begin(RunningColumn<Operation, In> *running, const reduce_args &args)
-{
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++)
-        running[c].begin(args);
-}
-
 // Makes room for `rows` elements in each of the columns.
 template <int COLUMNS, class Operation, class In>
 static __device__ void make_room(RunningColumn<Operation, In> *running, int rows)
@@ -386,10 +358,6 @@ template <class In>
 struct RunningSmallSum {
     static_assert((int64_t)REDUCE_MAX_ROWS_PER_THREAD * UINT16_MAX <= INT32_MAX);
     int sum = 0;
-
-    __device__ void begin(const reduce_args &)
-    {
-    }
 
     __device__ void make_room(int)
     {
@@ -437,7 +405,7 @@ struct RunningColumn<Sum<uint64_t>, boolean> : RunningSmallSum<boolean> {
 template <unsigned DTYPES, class F>
 [[nodiscard]] cudaError_t dispatch_reduce_widest(const reduce_args *args, F f)
 {
-    return dispatch_operation<DTYPES, true>(args, f, [&](auto x, auto is_product) {
+    return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
         using In = decltype(x);
         constexpr bool INTEGER = std::is_integral_v<In> || std::is_same_v<In, boolean>;
         using Wide = std::conditional_t<INTEGER, uint64_t,

@@ -204,10 +204,11 @@ static __device__ void read_thread_tile(RunningColumn<Operation, In> *running, c
 }
 
 // Combines, in each of `units` units, the states of `columns` columns and m rows; states[0 ... columns) are the
-// result. Consecutive units are `stride` apart.
+// result. Consecutive units are `stride` apart. Not inlined, so that there is one copy per
+// operation, and not two per kernel.
 template <class Operation>
-static __device__ void combine_tile_rows(PaddedStates<typename Operation::State> states, int m, int columns,
-                                         int units, int stride)
+static __device__ __noinline__ void combine_tile_rows(PaddedStates<typename Operation::State> states, int m,
+                                                      int columns, int units, int stride)
 {
     while (m > 1) {
         const int half = (m + 1) / 2, work = (m - half) * columns;
@@ -240,7 +241,6 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<typename Opera
     {
         RunningColumn<Operation, In> running[V];
 
-        begin<V>(running, args);
         if (tile.count)
             read_thread_tile<BYTES>(running, tile, args);
 #pragma unroll
@@ -333,7 +333,6 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK,
         const int rows = inside ? (int)args.count : 0;
         const int64_t pitch = args.work.step * (int64_t)sizeof(In);
 
-        begin<V>(running, args);
         accumulate_whole_columns<BYTES, ROWS>(running, x, rows, pitch, args.first);
         if (can_store_result_vectors(args)) {
             if (inside)
@@ -370,7 +369,6 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK, THREADS_PER_SM / WHOLE_CO
 
     if (o >= args.outer || column >= args.inner)
         return;
-    begin<V>(running, args);
 #pragma unroll
     for (int u = 0; u < ROWS; u++)
         loaded[u] = load_aligned<BYTES>(x + u * pitch); // fewer than fill a chunk

@@ -104,9 +104,8 @@ static __device__ void read_vectors_pipelined(Running<Operation, In> &running, c
 // Thread t's state of its share of n elements from `x` on, which are elements j, j + 1, ... of their row.
 template <int COUNT, class Operation, class In>
 static __device__ typename Operation::State read_row(const In *x, int64_t n, int64_t j, int t, int group,
-                                                     const reduce_args &args)
+                                                     float l2_share)
 {
-    const float l2_share = args.work.l2_share;
     constexpr int V = 16 / sizeof(In);
     const auto *bytes = (const unsigned char *)x;
     const int vectors = (int)(n / V); // whole vectors; a chunk has fewer than 2^31
@@ -114,8 +113,6 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     const bool has_last = last < n; // fewer than V elements are left, and fewer than group
     Running<Operation, In> running;
     In rest = {};
-
-    running.begin(args);
     if (has_last)
         rest = x[last]; // in flight together with the vectors
     if ((uintptr_t)bytes % 16 != 0)
@@ -149,7 +146,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<Operation>)
         pdl_trigger();
     if (row < args.outer)
         state = read_row<COUNT, Operation>((const In *)args.x + row * work.outer_stride + begin, n,
-                                           args.first + begin, t, group, args);
+                                           args.first + begin, t, group, work.l2_share);
     if (group < REDUCE_BLOCK)
         state = combine_lanes<Operation>(state, group);
     else
@@ -216,13 +213,11 @@ static __device__ void load_strided_rows(Swizzled shared, const In *x, int rows,
 
 // Thread t's state of its share of row r, which consists of whole vectors.
 template <class Operation, class In>
-static __device__ typename Operation::State accumulate_row_vectors(const reduce_args &args, Swizzled shared,
-                                                                   unsigned r, unsigned vectors, unsigned t,
-                                                                   unsigned group)
+static __device__ typename Operation::State accumulate_row_vectors(Swizzled shared, unsigned r, unsigned vectors,
+                                                                   unsigned t, unsigned group)
 {
     Running<Operation, In> running;
 
-    running.begin(args);
 #pragma unroll 4
     for (unsigned k = t; k < vectors; k += group) {
         const Vector<16> vector = shared[r * vectors + k];
@@ -235,13 +230,11 @@ static __device__ typename Operation::State accumulate_row_vectors(const reduce_
 // Thread t's state of its share of a row of any n elements, read by words, or one at a time if elements are at
 // least a word: word_at(i) is word i of the block's rows, element_at(i) is element i.
 template <class Operation, class In, class WordAt, class ElementAt>
-static __device__ typename Operation::State accumulate_row_words(const reduce_args &args, WordAt word_at,
-                                                                 ElementAt element_at, unsigned r, unsigned n,
-                                                                 unsigned t, unsigned group)
+static __device__ typename Operation::State accumulate_row_words(WordAt word_at, ElementAt element_at, unsigned r,
+                                                                 unsigned n, unsigned t, unsigned group)
 {
     Running<Operation, In> running;
 
-    running.begin(args);
     if constexpr (sizeof(In) < 4) {
         constexpr unsigned V = 4 / sizeof(In);
         const unsigned first = r * n / V, shift = r * n % V * 8 * sizeof(In);
@@ -307,9 +300,9 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, short_rows_min_blocks_per_sm<Ope
         auto state = Operation::identity();
 
         if (r < rows)
-            state = whole ? accumulate_row_vectors<Operation, In>(args, swizzled, r, n / V, t, group)
+            state = whole ? accumulate_row_vectors<Operation, In>(swizzled, r, n / V, t, group)
                           : accumulate_row_words<Operation, In>(
-                                args, [&](unsigned i) { return ((const uint32_t *)shared)[i]; },
+                                [&](unsigned i) { return ((const uint32_t *)shared)[i]; },
                                 [&](unsigned i) { return ((const In *)shared)[i]; }, r, n, t, group);
         state = combine_lanes<Operation>(state, group);
         if (r < rows && t == 0)
@@ -329,10 +322,10 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_rows_in_registers(const _
     Vector<16> vectors[N + 1] = {}; // the last row's last word may extend past the loaded bytes
     const auto state_of = [&](int r) {
         if constexpr (N % V == 0)
-            return accumulate_row_vectors<Operation, In>(args, Swizzled{vectors, 0}, r, N / V, 0, 1);
+            return accumulate_row_vectors<Operation, In>(Swizzled{vectors, 0}, r, N / V, 0, 1);
         else
             return accumulate_row_words<Operation, In>(
-                args, [&](unsigned i) { return vectors[i / 4].word[i % 4]; },
+                [&](unsigned i) { return vectors[i / 4].word[i % 4]; },
                 [&](unsigned i) { return element<In>(vectors[i / V], i % V); }, r, N, 0, 1);
     };
 

@@ -92,7 +92,6 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, min_blocks_per_sm<typename Opera
         const In *x = (const In *)args.x + o * work.outer_stride + begin * work.step + column;
         const int64_t pitch = height * work.step, j = args.first + begin;
 
-        running.begin(args);
         if (inside)
             accumulate_column(running, x, rows, pitch, j, height);
         state = running.result();
