@@ -218,6 +218,11 @@ static void multiply(const struct operands *of, unsigned block, unsigned k, eigh
 
 typedef double row_t[8]; /* of eight columns of d */
 
+INLINE double register_number(uint32_t bits, enum smemkit_element type)
+{
+    return type == SMEMKIT_F32 ? (double)float_of_bits(bits) : (double)(int32_t)bits;
+}
+
 /* Reads the registers of d that have columns [8 block, 8 block + 8), of one type, as numbers. Registers of threads
  * that have exited do not exist. */
 INLINE void read_as(const struct wgmma *item, unsigned block, enum smemkit_element type, row_t *sum)
@@ -228,14 +233,15 @@ INLINE void read_as(const struct wgmma *item, unsigned block, enum smemkit_eleme
     for (unsigned thread = 0; thread < GROUP_THREADS; thread++, at += count) {
         row_t *rows = &sum[thread / LANES * 16 + thread % LANES / 4];
         double *upper = &rows[0][2 * (thread % 4)], *lower = &rows[8][2 * (thread % 4)];
-        float four[4];
 
-        if (type == SMEMKIT_F32 && item->array[thread]) {
+        if (type != SMEMKIT_F16 && item->array[thread]) {
+            uint32_t four[4];
+
             memcpy(four, at[0], sizeof four);
-            upper[0] = four[0];
-            upper[1] = four[1];
-            lower[0] = four[2];
-            lower[1] = four[3];
+            for (unsigned i = 0; i < 2; i++) {
+                upper[i] = register_number(four[i], type);
+                lower[i] = register_number(four[2 + i], type);
+            }
             continue;
         }
         for (unsigned i = 0; i < each; i++) {
@@ -248,7 +254,7 @@ INLINE void read_as(const struct wgmma *item, unsigned block, enum smemkit_eleme
                 half[0] = float16_to_float((uint16_t)*own);
                 half[1] = float16_to_float((uint16_t)(*own >> 16));
             } else {
-                half[i % 2] = type == SMEMKIT_F32 ? (double)float_of_bits(*own) : (double)(int32_t)*own;
+                half[i % 2] = register_number(*own, type);
             }
         }
     }
@@ -285,6 +291,13 @@ INLINE void write_as(const struct wgmma *item, unsigned block, enum smemkit_elem
 
         if (type == SMEMKIT_F32 && item->array[thread] && all == all) { /* no NaN */
             const float four[] = {(float)upper[0], (float)upper[1], (float)lower[0], (float)lower[1]};
+
+            memcpy(at[0], four, sizeof four);
+            continue;
+        }
+        if (type == SMEMKIT_S32 && item->array[thread]) {
+            const uint32_t four[] = {integer_register(upper[0], saturate), integer_register(upper[1], saturate),
+                                     integer_register(lower[0], saturate), integer_register(lower[1], saturate)};
 
             memcpy(at[0], four, sizeof four);
             continue;
