@@ -53,7 +53,8 @@ PRELUDE = """\
 #include "common/types.cuh"
 #include "kernels.h"
 """  # what most kernels include
-LONGEST = ("rows", "columns", "wgmma_large", "matvec")  # kernels that take 20 to 80 seconds to compile with nvcc
+# the files that nvcc compiles longest, 20 to 80 seconds; their size does not tell
+LONGEST = ("rows", "columns", "wgmma_large", "matvec")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
 # folders outside smemkit/ that are installed as data packages: the kernels' sources, and the executor's headers
 BESIDE_CORE = ("_checked.so", "_hooks.o", "_heap.o")  # built beside the extension module
@@ -347,20 +348,27 @@ class Build(build_ext):
         jobs += self.c_jobs(includes, facts, toolkit)
         # without these, ccache keeps nothing that is compiled with a precompiled header
         os.environ["CCACHE_SLOPPINESS"] = os.environ.get("CCACHE_SLOPPINESS", "") + ",pch_defines,time_macros"
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        pool = ThreadPoolExecutor(os.cpu_count())
 
-            def start(jobs, after=()):  # the longest first, so that no core waits for the last
-                longest_first = sorted(jobs, key=lambda job: (job[0].stem not in LONGEST, -job[0].stat().st_size))
-                return [pool.submit(lambda job: (wait(after), self.compile(*job)), job) for job in longest_first]
+        def start(jobs, after=()):  # the longest first, so that no core waits for the last
+            def run(job):
+                for header in after:
+                    header.result()  # waits for it
+                self.compile(*job)
 
+            longest_first = sorted(jobs, key=lambda job: (job[0].stem not in LONGEST, -job[0].stat().st_size))
+            return [pool.submit(run, job) for job in longest_first]
+
+        try:
             running = start(jobs)
             cpu, checked = [*self.cpu_jobs()], [*self.checked_jobs()]  # rewrites kernels while others are compiled
             headers = start(job for job in cpu + checked if job[1].suffix == ".gch")
             running += headers + start((job for job in cpu + checked if job[1].suffix == ".o"), after=headers)
             ended = wait(running, return_when=FIRST_EXCEPTION).done
-            pool.shutdown(cancel_futures=True)  # those that have not begun, if one has failed
-            for job in ended:
-                job.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # if one has failed, those that have not begun are dropped
+        for job in ended:
+            job.result()
         jobs += cpu
         objects, checked = ([job[1] for job in part if job[1].suffix == ".o"] for part in (jobs, checked))
 
@@ -455,6 +463,7 @@ class Build(build_ext):
 
     def cuda_jobs(self, toolkit, archs, add_ptx):
         """The kernels for GPUs, and their launchers' table; macros name the rows without an object."""
+        # -O1 is for the host's part, the launches: nvcc optimises kernels in full with any -O
         command = [toolkit.nvcc, "-std=c++17", "-O1", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):

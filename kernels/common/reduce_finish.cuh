@@ -84,6 +84,7 @@ static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
     return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
 }
 
+// whether an operation may be that of a mean; a Compensated one is evaluated as a Sum
 template <class Operation>
 struct is_sum : std::false_type {
 };
@@ -99,6 +100,7 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
 {
     using T = typename Operation::State;
     const bool mean = is_sum<Operation>::value && args.op == REDUCE_MEAN;
+    // sums and products are computed without sign, which the accumulator has; minima and maxima with it
     const bool is_unsigned = is_extremum<Operation>::value ? !std::is_signed_v<T> : args.accumulator == UINT64;
 
     if (args.has_initial && !args.begins_with_initial)

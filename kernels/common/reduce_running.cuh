@@ -73,14 +73,15 @@ static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
     }
 }
 
-// make_room() is called before elements are added, for up to CHUNK at once; add() for element j of the row, or for
-// a vector of elements from j on.
+// make_room<N>() is called before up to N elements are added: var and std may then close a chunk, see there.
+// add(x, j) adds element j of the row, or a vector of elements from j on.
 template <class Operation, class In>
 struct Running {
     using State = typename Operation::State;
     State state = Operation::identity();
 
-    __device__ void make_room(int)
+    template <int ELEMENTS>
+    __device__ void make_room()
     {
     }
 
@@ -165,7 +166,8 @@ struct Running<ArgExtremum<Order>, In> {
     Vector<16> best_vector;
     int64_t best_begin = -1;
 
-    __device__ void make_room(int)
+    template <int ELEMENTS>
+    __device__ void make_room()
     {
     }
 
@@ -228,11 +230,13 @@ struct Running<Variance<Mean>, In> {
     std::conditional_t<EXACT, int64_t, double> squares = 0;
     int count = 0;
 
-    // Closes the chunk if it has no room for so many elements. This is long code, with divisions, of which
-    // unrolled loops should have one copy.
-    __device__ void make_room(int elements)
+    // Closes the chunk if it has no room for so many elements. This is long code, with divisions: long loops call
+    // it once for several elements.
+    template <int ELEMENTS>
+    __device__ void make_room()
     {
-        if (count + elements > CHUNK)
+        static_assert(ELEMENTS <= CHUNK);
+        if (count + ELEMENTS > CHUNK)
             close();
     }
 
@@ -344,13 +348,13 @@ struct RunningColumn : Running<Operation, In> {
     }
 };
 
-// Makes room for `rows` elements in each of the columns.
-template <int COLUMNS, class Operation, class In>
-static __device__ void make_room(RunningColumn<Operation, In> *running, int rows)
+// Makes room for ROWS elements in each of the columns.
+template <int COLUMNS, int ROWS, class Operation, class In>
+static __device__ void make_room(RunningColumn<Operation, In> *running)
 {
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++)
-        running[c].make_room(rows);
+        running[c].template make_room<ROWS>();
 }
 
 // The sum of integers of one or two bytes in 32 bits: one or two instructions per element.
@@ -359,7 +363,8 @@ struct RunningSmallSum {
     static_assert((int64_t)REDUCE_MAX_ROWS_PER_THREAD * UINT16_MAX <= INT32_MAX);
     int sum = 0;
 
-    __device__ void make_room(int)
+    template <int ELEMENTS>
+    __device__ void make_room()
     {
     }
 

@@ -34,7 +34,7 @@ SPILLS = {
     r"matmul_mma<.*split_products, true, false,": "10 registers, of A across k and B along it: runs only if named",
     r"matmul_stream_k<false>": "a few registers, loaded once per pair of tiles, where rows are not aligned",
     r"matmul_doubles<step_tiles<double, 128, 1, true, true, ": "2 registers, loaded once per tile",
-    r"matmul_wgmma_half<step_tiles<.*, 2> >": "the return address of a 64-bit division, once per tile",
+    r"matmul_wgmma_half<step_tiles<.*, 2> >": "the return address of a division, 2 registers, once per tile",
     r"matmul_columns_by_vector<complex<double>": "7 registers, loaded once per 128 elements of k",
     r"matmul_tiny<complex<": "around the division of the block's index; without it up to 30 % longer (16 x 16)",
 }

@@ -113,7 +113,7 @@ static __device__ void accumulate_columns(RunningColumn<Operation, In> *running,
             else
                 loading[u].begin(x + u * pitch);
         });
-        make_room<V>(running, ROWS);
+        make_room<V, ROWS>(running);
         each_row<ROWS>(rows - row, [&](int u) {
             const Vector<BYTES> vector = ALIGNED ? loading[u].low : loading[u].end();
 #pragma unroll
@@ -149,7 +149,7 @@ static __device__ void accumulate_unaligned_columns(RunningColumn<Operation, In>
                                                         step, row_in_fold);
             row = end;
         } else {
-            make_room<V>(running, 1);
+            make_room<V, 1>(running);
 #pragma unroll
             for (int c = 0; c < V; c++)
                 if (c < count)
@@ -194,7 +194,7 @@ static __device__ void read_thread_tile(RunningColumn<Operation, In> *running, c
         tile.ty == 0) { // rows that do not fill a fold
         const int64_t elements = (args.count - rows * work.fold) * args.inner;
 
-        make_room<V>(running, 1);
+        make_room<V, 1>(running);
 #pragma unroll
         for (int c = 0; c < V; c++)
             if (tile.column + c < elements)
@@ -204,8 +204,8 @@ static __device__ void read_thread_tile(RunningColumn<Operation, In> *running, c
 }
 
 // Combines, in each of `units` units, the states of `columns` columns and m rows; states[0 ... columns) are the
-// result. Consecutive units are `stride` apart. Not inlined, so that there is one copy per
-// operation, and not two per kernel.
+// result. Consecutive units are `stride` apart. Not inlined: one copy per operation instead of two per kernel, as
+// fast on an H200.
 template <class Operation>
 static __device__ __noinline__ void combine_tile_rows(PaddedStates<typename Operation::State> states, int m,
                                                       int columns, int units, int stride)
@@ -297,13 +297,13 @@ static __device__ void accumulate_whole_columns(RunningColumn<Operation, In> *ru
 #pragma unroll
         for (int u = 0; u < ROWS; u++, x += pitch)
             loaded[u] = load_aligned<BYTES>(x);
-        make_room<V>(running, ROWS);
+        make_room<V, ROWS>(running);
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
             add(u);
     }
     each_row<ROWS>(rows, [&](int u) { loaded[u] = load_aligned<BYTES>(x + u * pitch); });
-    make_room<V>(running, ROWS);
+    make_room<V, ROWS>(running);
     each_row<ROWS>(rows, add);
 }
 
@@ -371,9 +371,9 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK, THREADS_PER_SM / WHOLE_CO
         return;
 #pragma unroll
     for (int u = 0; u < ROWS; u++)
-        loaded[u] = load_aligned<BYTES>(x + u * pitch); // fewer than fill a chunk
+        loaded[u] = load_aligned<BYTES>(x + u * pitch);
 #pragma unroll
-    for (int u = 0; u < ROWS; u++)
+    for (int u = 0; u < ROWS; u++) // no make_room(): var and std have other kernels
 #pragma unroll
         for (int c = 0; c < V; c++)
             running[c].add_element(loaded[u], c, args.first + u);

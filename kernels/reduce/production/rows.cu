@@ -60,7 +60,7 @@ static __device__ void accumulate_vectors(Running<Operation, In> &running, const
                     load[u].issue_bytewise(x + (int64_t)at * 16);
             }
         }
-        running.make_room(COUNT * V);
+        running.template make_room<COUNT * V>();
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             const int at = k + u * group;
@@ -88,7 +88,7 @@ static __device__ void read_vectors_pipelined(Running<Operation, In> &running, c
         if (t + u * group < vectors)
             load[u] = load_aligned(x + (int64_t)(t + u * group) * 16, policy);
     for (int k = t; k < vectors; k += group * COUNT) {
-        running.make_room(COUNT * V);
+        running.template make_room<COUNT * V>();
 #pragma unroll
         for (int u = 0; u < COUNT; u++) {
             const int at = k + u * group, next = at + group * COUNT;
@@ -113,6 +113,7 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     const bool has_last = last < n; // fewer than V elements are left, and fewer than group
     Running<Operation, In> running;
     In rest = {};
+
     if (has_last)
         rest = x[last]; // in flight together with the vectors
     if ((uintptr_t)bytes % 16 != 0)
@@ -121,9 +122,10 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
         read_vectors_pipelined<COUNT>(running, bytes, vectors, j, t, group, l2_share);
     else
         accumulate_vectors<true, COUNT>(running, bytes, vectors, j, t, group, l2_share);
-    running.make_room(1);
-    if (has_last)
+    if (has_last) {
+        running.template make_room<1>();
         running.add(rest, j + last);
+    }
     return running.result();
 }
 
@@ -221,7 +223,7 @@ static __device__ typename Operation::State accumulate_row_vectors(Swizzled shar
 #pragma unroll 4
     for (unsigned k = t; k < vectors; k += group) {
         const Vector<16> vector = shared[r * vectors + k];
-        running.make_room(16 / sizeof(In));
+        running.template make_room<16 / sizeof(In)>();
         running.add(vector, k * (16 / sizeof(In)));
     }
     return running.result();
@@ -244,13 +246,13 @@ static __device__ typename Operation::State accumulate_row_words(WordAt word_at,
 
 #pragma unroll 4
         for (unsigned k = t; k < n / V; k += group) {
-            running.make_room(V);
+            running.template make_room<V>();
             running.add(word_of_row(k), k * V);
         }
         if (n % V && t == group - 1) {
             const Vector<4> last = word_of_row(n / V);
 
-            running.make_room(V);
+            running.template make_room<V>();
 #pragma unroll
             for (unsigned c = 0; c < V - 1; c++)
                 if (c < n % V)
@@ -259,7 +261,7 @@ static __device__ typename Operation::State accumulate_row_words(WordAt word_at,
     } else {
 #pragma unroll 4
         for (unsigned k = t; k < n; k += group) {
-            running.make_room(1);
+            running.template make_room<1>();
             running.add(element_at(r * n + k), k);
         }
     }

@@ -41,7 +41,7 @@ static __device__ void accumulate_column(RunningColumn<Operation, In> &running, 
         In loaded[ROWS];
 
         each_row<ROWS>(rows - row, [&](int u) { loaded[u] = x[u * pitch]; });
-        running.make_room(ROWS);
+        running.template make_room<ROWS>();
         each_row<ROWS>(rows - row, [&](int u) { running.add(loaded[u], j + u * step); });
     }
 }
