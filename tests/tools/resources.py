@@ -84,7 +84,8 @@ def functions(text):
     kernels = {name for name, _ in entries}
     for name, entry in entries:
         used = re.findall(r"Used (\d+) registers", entry)
-        called = {function for function, *_ in re.findall(property_lines, entry)} - kernels
+        of_file = entry.partition("bytes gmem")[0]  # with this the next file's report begins
+        called = {function for function, *_ in re.findall(property_lines, of_file)} - kernels
         yield (
             name,
             Resources(

@@ -44,6 +44,20 @@ def test_what_spills_is_told_but_for_the_functions_that_may():
     assert not resources.spilling(REPORT.replace("12matmul_tiledIfLi32E", "15matmul_stream_kILb0E"))
 
 
+def test_functions_of_the_next_file_are_not_called_by_the_last_kernel():
+    next_file = """ptxas info    : 0 bytes gmem
+ptxas info    : Function properties for _Z9store_anyIdEvPvT_
+    8 bytes stack frame, 100 bytes spill stores, 100 bytes spill loads
+ptxas info    : Compiling entry function '_Z11reduce_rowsIdEvPKd' for 'sm_90a'
+ptxas info    : Function properties for _Z11reduce_rowsIdEvPKd
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 32 registers
+"""
+    assert resources.spilling(REPORT + next_file) == resources.spilling(REPORT)
+    same_file = next_file.replace("ptxas info    : 0 bytes gmem\n", "")
+    assert any("200 bytes: void matmul_add_slices" in line for line in resources.spilling(REPORT + same_file))
+
+
 def test_products_that_wait_for_each_other_are_told():
     note = "ptxas info    : (C7513) Potential Performance Loss: wgmma.mma_async instructions are serialized due to"
     waits = f"{REPORT}{note} non wgmma instructions in the function '_Z12matmul_wgmmaIfEvPKf'\n"
