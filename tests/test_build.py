@@ -36,6 +36,10 @@ def test_every_row_has_its_file_and_every_file_its_row():
     assert {row.source for row in ROWS} == files
 
 
+def test_the_files_that_take_longest_are_kernels():
+    assert set(build.LONGEST) <= {row.name for row in ROWS}
+
+
 def test_read_table_ignores_comments():
     text = "/* KERNEL(op, name, order, needs, cpu)\n */\n"
     text += 'KERNEL(matmul, wgmma, 90, SM_90A, NO_CPU, EVERY, RUNG,\n "")\n'
