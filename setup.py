@@ -211,10 +211,12 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> tuple[list[str], bool]:
-    """The GPUs to compile for, and whether to add a PTX for others."""
+    """The GPUs to compile for, and whether to add a PTX for others, which takes half as long again."""
     if not wanted:
-        present = driver.archs if driver else []
-        return [a for a in present if a in toolkit.archs] if present else ["90a"], True
+        if driver is None or not driver.archs:  # a container, perhaps, whose GPU is not known yet
+            return ["90a"], True
+        known = [a for a in driver.archs if a in toolkit.archs]
+        return known, known != driver.archs  # GPUs newer than the toolkit run the PTX
     if wanted == "all":
         return ["75", "80", "86", "89", "90a"] + [a for a in toolkit.archs if number(a) > 90], True
     names = re.split(r"[,;\s]+", wanted.strip(",; "))

@@ -53,21 +53,23 @@ def test_read_table_ignores_comments():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "driver", "archs"),
+    ("wanted", "driver", "archs", "add_ptx"),
     [
-        ("", None, ["90a"]),
-        ("", build.Driver(13000, []), ["90a"]),
-        ("", build.Driver(13000, ["75", "120"]), ["75", "120"]),
-        ("", build.Driver(13000, ["999"]), []),  # a GPU newer than the toolkit runs the PTX
-        ("all", DRIVER_12, ["75", "80", "86", "89", "90a", "100", "120"]),
-        ("80;90a", DRIVER_12, ["80", "90a"]),
-        ("sm_90, 8.0 80;", None, ["80", "90a"]),
-        ("100a", None, ["100a"]),
-        ("80;90a-real", None, ["80", "90a"]),
+        ("", None, ["90a"], True),
+        ("", build.Driver(13000, []), ["90a"], True),
+        ("", DRIVER_13, ["90a"], False),
+        ("", build.Driver(13000, ["75", "120"]), ["75", "120"], False),
+        ("", build.Driver(13000, ["90a", "999"]), ["90a"], True),  # a GPU newer than the toolkit runs the PTX
+        ("", build.Driver(13000, ["999"]), [], True),
+        ("all", DRIVER_12, ["75", "80", "86", "89", "90a", "100", "120"], True),
+        ("80;90a", DRIVER_12, ["80", "90a"], True),
+        ("sm_90, 8.0 80;", None, ["80", "90a"], True),
+        ("100a", None, ["100a"], True),
+        ("80;90a-real", None, ["80", "90a"], True),
     ],
 )
-def test_choose_archs(wanted, driver, archs):
-    assert build.choose_archs(wanted, driver, TOOLKIT_13) == (archs, True)
+def test_choose_archs(wanted, driver, archs, add_ptx):
+    assert build.choose_archs(wanted, driver, TOOLKIT_13) == (archs, add_ptx)
 
 
 def test_real_archs_alone_have_no_ptx():

@@ -227,7 +227,7 @@ void smemkit_async_arrive(void *object, int more, const char *file, int line)
 {
     struct worker *w = own_worker();
 
-    mbarrier_expect(object, more != 0, file, line);
+    mbarrier_add_pending(object, more != 0, file, line);
     if (w->tracer)
         smemkit_observer->copies_awaited(w, w->current); /* its accesses so far precede the arrival */
     append(w, (struct copy){.to = object, .file = file, .line = line});

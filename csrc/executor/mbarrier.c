@@ -199,17 +199,17 @@ uint32_t mbarrier_phase(const void *object)
     return (uint32_t)phase(*(const uint64_t *)object);
 }
 
-void mbarrier_expect(void *object, unsigned more, const char *file, int line)
+void mbarrier_add_pending(void *object, unsigned more, const char *file, int line)
 {
     const uint64_t word = checked_word(object, "cp.async.mbarrier.arrive", file, line);
     char what[MESSAGE_BYTES];
 
     if (pending(word) + more > COUNT) {
-        snprintf(
-            what, sizeof what,
-            "cp.async.mbarrier.arrive at %.200s:%d at an mbarrier whose phase expects %u arrivals, as many as it "
-            "can; with .noinc it would expect no more",
-            file, line, (unsigned)pending(word));
+        snprintf(what, sizeof what,
+                 "cp.async.mbarrier.arrive at %.200s:%d at an mbarrier whose phase expects %u arrivals, the "
+                 "maximum, to "
+                 "which it would add one; .noinc adds none",
+                 file, line, (unsigned)pending(word));
         worker_fail(own_worker(), KIND_BARRIER, what, file, line);
     }
     *word_at(object) = make_word(pending(word) + more, expected(word), phase(word));

@@ -17,7 +17,7 @@ struct mbarrier_pass {
 };
 
 /* cp.async.mbarrier.arrive: there must be an object; without .noinc, its phase expects one arrival more. */
-void mbarrier_expect(void *object, unsigned more, const char *file, int line);
+void mbarrier_add_pending(void *object, unsigned more, const char *file, int line);
 
 /* "the thread waits at k.cu:20 for phase 1 (parity 1) of an mbarrier, which still expects 2 of 64 arrivals" */
 void mbarrier_describe(const struct mbarrier_wait *, char *text, size_t length);

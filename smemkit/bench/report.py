@@ -187,10 +187,10 @@ def products(reports: list[dict[str, Any]]) -> list[str]:
     where = f"{environment['gpu']}, {environment['date'][:10]}"
     lines = [
         "",
-        f"Large products on an {where}, one run; normal numbers. Errors are",
+        f"Large products on an {where}, one run; normally distributed numbers. Errors are",
         "relative Frobenius norms, against the product in float64:",
         "",
-        "| matmul | n | TFLOP/s | best of cuBLAS, PyTorch, CuPy | speed-up | error | its error |",
+        "| matmul | n | TFLOP/s | best of cuBLAS, PyTorch, CuPy | speed-up | error | error of the best |",
         "|---|---|---|---|---|---|---|",
     ]
     rows = [row for row in newest_one["rows"] if row["suite"] == row["op"] == "matmul" and not row["cold"]]

@@ -22,7 +22,8 @@ __all__ = ["draw_bank_map", "new_figure", "plot"]
 
 
 def new_figure(caller: str, *, figsize: tuple[float, float]) -> Figure:
-    """A figure that a notebook shows, only once because it avoids pyplot. `caller` is named in the ImportError."""
+    """A figure that a notebook shows once, because pyplot, which would show it again, is not used. The ImportError
+    names `caller`."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -209,7 +209,7 @@ def tile_walk(n: int = 8, tile: int = 4, block: tuple[int, int] = (0, 1)) -> Fig
     n : int
         Rows and columns of the matrices.
     tile : int
-        A divisor of `n`, of which there are at most six.
+        Rows and columns of a tile: a divisor of `n`, at least n / 6.
     block : (int, int)
         Row and column of the block's tile of C.
 
@@ -217,9 +217,11 @@ def tile_walk(n: int = 8, tile: int = 4, block: tuple[int, int] = (0, 1)) -> Fig
     -------
     matplotlib.figure.Figure
     """
-    if n % tile or n // tile > 6 or not all(0 <= place < n // tile for place in block):
-        raise ValueError(f"tile: expected a divisor of n, of which there are at most six; got {tile} for {n}")
+    if not 0 < tile <= n <= 6 * tile or n % tile:
+        raise ValueError(f"tile: expected a divisor of n, at least n / 6; got {tile} for n = {n}")
     steps = n // tile
+    if not all(0 <= place < steps for place in block):
+        raise ValueError(f"block: expected a row and a column from 0 to {steps - 1}, got {block}")
     drawn = figure(
         f"{pluralize(steps, 'pair')} of tiles of {tile} × {tile} make a tile of C: {2 * n} words are used per "
         "element, and "

@@ -458,7 +458,8 @@ def carveout(device: str | None = None) -> Experiment:
     Parameters
     ----------
     device : str, optional
-        "cuda:0" measures a kernel that reuses 64 KB per block in L1. The default device if None.
+        "cuda:0" measures a kernel whose blocks each read a table of 16 KB of their own 64 times, from L1 if it
+        fits. The default device if None.
 
     Returns
     -------
@@ -485,8 +486,8 @@ def carveout(device: str | None = None) -> Experiment:
         source=kernel_source("shared"),
         references=(f"{GUIDE}, Compute Capability 9.0, Shared Memory: 256 KB for both, splits of 0 to 228 KB",),
         notes=(
-            "carve-out: in percent. Blocks of 256 threads, of 64 warps at most, on compute capability "
-            f"{CAPABILITY}, with 256 KB for both memories.",
+            f"carve-out: in percent. A block has 256 threads. A multiprocessor of compute capability {CAPABILITY} "
+            "holds at most 64 warps, and has 256 KB for shared memory and L1 together.",
         ),
         draw=charts.carveout,
     )

@@ -288,7 +288,9 @@ def occupancy(
 
     gpu = _gpu(device, capability)
     if log is not None and (gpu is not None or target is None):
-        raise ValueError("log: goes with a target, and without a GPU, which knows the kernel's registers")
+        raise ValueError(
+            "log: expected only with a target and without a GPU; on a GPU the driver knows the kernel's registers"
+        )
     if gpu is None:
         capability = _read_capability(capability)
         known = _Known(0, registers) if target is None else _known_of(target, registers, capability, log)

@@ -21,6 +21,7 @@ from smemkit.user_kernel.kernel import Kernel
 
 __all__ = ["register_magic"]
 
+_LAUNCH_OPTIONS = ("block", "shared", "cluster", "arg", "schedule", "seed", "blocks", "run", "device")
 HELP_EPILOG = """
 An argument is the name of a variable of the notebook, or a description such as float[1024]. Nothing is evaluated.
 The Kernel is assigned to a variable with the kernel's name, or to --name. If the cell has several kernels, each is
@@ -125,10 +126,10 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
     if options.submit:
         return _submit(line, options.submit, cell)
     if options.grid is None:
-        for option, value in (("--block", options.block), ("--arg", options.arg), ("--run", options.run)):
-            if value:
-                raise ValueError(f"{option}: a launch needs --grid as well")
-    elif options.device and not options.run:
+        for name in _LAUNCH_OPTIONS:
+            if getattr(options, name) != parser.get_default(name):
+                raise ValueError(f"--{name}: a launch needs --grid as well")
+    if options.device and not options.run:
         raise ValueError("--device: says where --run launches the kernel; a check needs no device")
     kernel = Kernel(cell, options.kernel, options=launch_text.compiler_options(options))
     if options.name or kernel.name:

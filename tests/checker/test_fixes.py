@@ -438,7 +438,7 @@ LOOPS = together(
         pytest.param("k5", id="shared-none"),
     ],
 )
-def test_poison_as_the_bound_of_a_block_s_loop_ends(name, monkeypatch):
+def test_a_loop_whose_bound_is_poison_ends(name, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
     line = LOOPS[: LOOPS.index("x[4096]", LOOPS.index(f"{name}("))].count("\n") + 1
     began = time.monotonic()

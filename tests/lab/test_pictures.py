@@ -130,8 +130,11 @@ def test_nothing_depends_on_colour_alone(experiment):
 def test_refusals():
     with pytest.raises(ValueError, match="n: expected 2, 4, 8, 16 or 32, got 5"):
         pictures.reduction_tree(5)
-    with pytest.raises(ValueError, match="tile: expected a divisor of n"):
-        pictures.tile_walk(8, 3)
+    for tile in 3, 1, 0, -4, 16:
+        with pytest.raises(ValueError, match="tile: expected a divisor of n, at least n / 6; got"):
+            pictures.tile_walk(8, tile)
+    with pytest.raises(ValueError, match=r"block: expected a row and a column from 0 to 1, got \(0, 2\)"):
+        pictures.tile_walk(8, 4, (0, 2))
     with pytest.raises(ValueError, match="nothing is recorded for reduce of"):
         pictures.ladder_chart("reduce", (7,))
 

@@ -123,7 +123,7 @@ def test_occupancy_by_a_log(kernel, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"log": LOG}, "log: goes with a target, and without a GPU"),
+        ({"log": LOG}, "log: expected only with a target and without a GPU"),
         (
             {"target": "kernel", "log": LOG.replace("tile", "rows")},
             "with kernel tile; its kernels: _Z4plusIfEvPT_",

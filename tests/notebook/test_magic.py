@@ -124,7 +124,11 @@ def test_help_is_shown(checks, capsys):
         ("--grid 4", "--block: expected the number of threads in a block"),
         ("--block 4", "--block: a launch needs --grid as well"),
         ("--arg x", "--arg: a launch needs --grid as well"),
-        ("--run", "--run: a launch needs --grid as well"),
+        *(
+            (option, f"{option.split()[0]}: a launch needs --grid as well")
+            for option in ("--run", "--shared 64", "--cluster 2", "--schedule random", "--seed 1", "--blocks all")
+        ),
+        ("--device cpu", "--device: a launch needs --grid as well"),
     ],
 )
 def test_invalid_lines_are_rejected(checks, line, message):

@@ -802,7 +802,7 @@ def test_kernels_without_a_record_say_so():
 def test_an_h200_takes_kernels_with_a_record(dtype, shape):
     m, k, n = shape
     call = (smemkit.matmul, (np.ones((m, k), dtype), np.ones((k, n), dtype)), {"device": "cpu"})
-    launches = _core.dry_run_as(*fit.H200, "transpose", None, *call)
+    launches = _core.dry_run_as(*fit.H200, "matmul", None, *call)
     taken = [name for op, name, *_ in launches if op == "matmul"]
     rows = {row.name: row for row in smemkit.kernels("matmul")}
     assert taken
@@ -835,7 +835,7 @@ def test_large_products_run_on_the_tensor_cores_that_a_gpu_has(dtype, precision,
     x = np.empty((n, n), dtype)
     call = (smemkit.matmul, (x, x), {"device": "cpu", "precision": precision})
     for capability in 90, 80, 100, 120:
-        ((_, taken, *_),) = _core.dry_run_as(capability, 132, 50 << 20, "transpose", None, *call)
+        ((_, taken, *_),) = _core.dry_run_as(capability, 132, 50 << 20, "matmul", None, *call)
         assert taken == hopper if capability == 90 else taken.startswith(others), capability
 
 

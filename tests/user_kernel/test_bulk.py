@@ -600,7 +600,7 @@ def test_an_mbarrier_counts_at_most_its_arrivals():
     counted, not_counted = (VARIANTS[text][1, 1] for text in FULL_COUNT.values())
     (fault,) = smemkit.check(counted, x, x.copy()).faults
     assert fault.kind == "barrier"
-    assert "expects 1048575 arrivals, as many as it can" in fault.message
+    assert "expects 1048575 arrivals, the maximum" in fault.message
     assert kinds(smemkit.check(not_counted, x, x.copy())) == set()
 
 

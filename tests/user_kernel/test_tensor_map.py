@@ -189,7 +189,7 @@ def test_gaps_that_are_in_no_array_are_refused():
     x = np.lib.stride_tricks.as_strided(np.zeros(64, np.float32), (2, 8), (128, 4))
     bare = smemkit.TensorMap(x, (2, 8))
     with pytest.raises(
-        ValueError, match=r"from: expected an array without gaps, or a view of one .* \.copy\(\) has"
+        ValueError, match=r"from: expected an array without gaps, or a view of such .* \.copy\(\) has no gaps"
     ):
         kernel(2)[1, 32, 1024](bare, bare, np.zeros(64, np.uint8), 64, 0, 0, 0, 0, 0)
 

@@ -403,16 +403,19 @@ static bool cuda_fill(struct device *device, void *to, int byte, size_t bytes, d
 static void set_kernel_missing(struct device *device, const struct kernel_row *row, struct failure *failure)
 {
     const char *op = op_names[row->op];
+    const int needs = (int)row->needs, capability = device->capability;
 
     if (row->needs == HOST)
         failure_set(failure, FAILURE_KERNEL, "kernel '%s' of %s runs on the host only: use device='cpu'",
                     row->name, op);
-    else if (row->needs == ANY)
-        failure_set(failure, FAILURE_KERNEL, "kernel '%s' of %s is not in this build for %s", row->name, op,
-                    device->name);
+    else if (row->needs == SM_90A ? capability == needs : capability >= needs)
+        failure_set(failure, FAILURE_KERNEL,
+                    "kernel '%s' of %s is not in this build for %s, an sm_%d: smemkit was built for %s; "
+                    "SMEMKIT_ARCHS selects other GPUs when it is built",
+                    row->name, op, device->name, capability, SMEMKIT_BUILD_ARCHS);
     else
         failure_set(failure, FAILURE_KERNEL, "kernel '%s' of %s is not in this build for %s: it needs sm_%d%s",
-                    row->name, op, device->name, (int)row->needs, row->needs == SM_90A ? "a" : "");
+                    row->name, op, device->name, needs, row->needs == SM_90A ? "a" : "");
 }
 
 /* True once the kernel is enqueued; errors during its execution are reported by later calls. */

@@ -81,8 +81,8 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     return ndim;
 }
 
-/* The rows of a single matrix a that a kernel multiplies at once: all of them, unless it has PARTS, whose copies
- * of them would be large. The result does not depend on it. */
+/* The rows of a single matrix a that a kernel multiplies at once: all of them, or fewer if the kernel has PARTS,
+ * because its copies of the rows would be large. The result does not depend on their number. */
 static npy_intp rows_at_once(const struct call *call, npy_intp m, npy_intp n, npy_intp k)
 {
     enum { MULTIPLE = 256 };                                  /* of the rows of any tile, and of a strip */

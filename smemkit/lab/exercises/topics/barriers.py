@@ -119,8 +119,8 @@ EXERCISES = (
         "early-return",
         TOPIC,
         "Each block of 128 subtracts its first element from all of its elements. The template returns early in "
-        "the threads past n, before the barrier. Since Volta a barrier does not wait for threads that have "
-        "exited; on older GPUs such a kernel may hang. Let every thread reach the barrier, and keep one.",
+        "the threads past n, before the barrier. GPUs since Volta do not wait for threads that have exited, but "
+        "CUDA does not promise that. Let every thread reach the barrier, and keep one.",
         (
             "What is a thread past n still needed for?",
             "Replace the return by guards.",

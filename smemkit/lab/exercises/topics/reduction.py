@@ -94,8 +94,8 @@ EXERCISES = (
     Exercise(
         "tree-without-conflicts",
         TOPIC,
-        "The template is Harris' second kernel; write his third. It adds neighbours first, s[i] += s[i + "
-        "stride] with i = 2 * stride * t. Its lanes work on words that are 2 * stride apart, and share banks. "
+        "The template is Harris' second kernel; write his third. The template adds neighbours first, s[i] += s[i "
+        "+ stride] with i = 2 * stride * t. Its lanes work on words that are 2 * stride apart, and share banks. "
         "Remove the conflicts, and let no warp diverge more than it must.",
         (
             "A warp has no conflict if its lanes access consecutive words.",
