@@ -207,8 +207,7 @@ void mbarrier_add_pending(void *object, unsigned more, const char *file, int lin
     if (pending(word) + more > COUNT) {
         snprintf(what, sizeof what,
                  "cp.async.mbarrier.arrive at %.200s:%d at an mbarrier whose phase expects %u arrivals, the "
-                 "maximum, to "
-                 "which it would add one; .noinc adds none",
+                 "maximum, to which it would add one; .noinc adds none",
                  file, line, (unsigned)pending(word));
         worker_fail(own_worker(), KIND_BARRIER, what, file, line);
     }
