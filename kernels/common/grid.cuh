@@ -24,6 +24,31 @@ struct corner {
     int64_t row, column;
 };
 
+// The grids that it takes to cover matrices with tiles, one after the other. Its functions are not inlined into
+// cover(), of which there are hundreds.
+struct grid_sequence {
+    int64_t batches, down, right; // matrices, and tiles in each
+    int64_t z = 0, y = 0, x = 0;  // where the grid begins: its matrix, and its tile there
+
+    __attribute__((noinline)) dim3 grid() const
+    {
+        return dim3((unsigned)std::min(right - x, MAX_GRID_X), (unsigned)std::min(down - y, MAX_GRID_YZ),
+                    (unsigned)std::min(batches - z, MAX_GRID_YZ));
+    }
+
+    // Whether there is a next grid, to which it moves.
+    __attribute__((noinline)) bool next()
+    {
+        if ((x += MAX_GRID_X) < right)
+            return true;
+        x = 0;
+        if ((y += MAX_GRID_YZ) < down)
+            return true;
+        y = 0;
+        return (z += MAX_GRID_YZ) < batches;
+    }
+};
+
 // Calls launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of
 // `tile_rows` by `tile_columns`. blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the
 // grid's first tile in each. Stops at the first launch that fails.
@@ -33,18 +58,14 @@ template <class F>
 {
     static_assert(std::is_same_v<std::invoke_result_t<F, dim3, int64_t, corner>, cudaError_t>,
                   "a failed launch must be reported: return the result of launch() or cudaGetLastError()");
-    const int64_t right = ceil_div(columns, tile_columns), down = ceil_div(rows, tile_rows); // tiles of a matrix
+    grid_sequence grids = {batches, ceil_div(rows, tile_rows), ceil_div(columns, tile_columns)};
 
-    for (int64_t z = 0; z < batches; z += MAX_GRID_YZ)
-        for (int64_t y = 0; y < down; y += MAX_GRID_YZ)
-            for (int64_t x = 0; x < right; x += MAX_GRID_X) {
-                const dim3 grid((unsigned)std::min(right - x, MAX_GRID_X),
-                                (unsigned)std::min(down - y, MAX_GRID_YZ),
-                                (unsigned)std::min(batches - z, MAX_GRID_YZ));
+    do {
+        const corner first = {grids.y * tile_rows, grids.x * tile_columns};
 
-                if (cudaError_t error = launch(grid, z, corner{y * tile_rows, x * tile_columns}))
-                    return error;
-            }
+        if (cudaError_t error = launch(grids.grid(), grids.z, first))
+            return error;
+    } while (grids.next());
     return cudaSuccess;
 }
 

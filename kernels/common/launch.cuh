@@ -95,14 +95,18 @@ template <auto KERNEL>
     return cudaSuccess;
 }
 
-template <class... Parameters>
-static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
-                                 unsigned cluster, cudaStream_t stream,
-                                 const typename exactly<Parameters>::type &...parameters)
+// The arguments of a kernel: their addresses and sizes, which launches take as arrays.
+struct argument_list {
+    void **addresses;
+    const size_t *sizes;
+    int count;
+};
+
+// No template, because there are hundreds of kernels.
+[[maybe_unused]] static cudaError_t launch_kernel(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                                                  unsigned cluster, cudaStream_t stream, argument_list arguments)
 {
     constexpr unsigned GRAPH_GRID = 8; // blocks
-    constexpr size_t SIZES[] = {sizeof(Parameters)...};
-    void *addresses[] = {(void *)&parameters...};
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = {};
     cudaError_t code;
@@ -118,8 +122,8 @@ static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 
         params.gridDim = grid;
         params.blockDim = block;
         params.sharedMemBytes = (unsigned)shared_bytes;
-        params.kernelParams = addresses;
-        if (gpu_launch_by_graph(device, &params, SIZES, (int)sizeof...(Parameters), &code))
+        params.kernelParams = arguments.addresses;
+        if (gpu_launch_by_graph(device, &params, arguments.sizes, arguments.count, &code))
             return code;
     }
     config.gridDim = grid;
@@ -140,7 +144,19 @@ static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 
         clusters.val.clusterDim.x = cluster;
         clusters.val.clusterDim.y = clusters.val.clusterDim.z = 1;
     }
-    return cudaLaunchKernelExC(&config, (const void *)kernel, addresses);
+    return cudaLaunchKernelExC(&config, kernel, arguments.addresses);
+}
+
+template <class... Parameters>
+static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                                 unsigned cluster, cudaStream_t stream,
+                                 const typename exactly<Parameters>::type &...parameters)
+{
+    static constexpr size_t SIZES[] = {sizeof(Parameters)...};
+    void *addresses[] = {(void *)&parameters...};
+
+    return launch_kernel((const void *)kernel, grid, block, shared_bytes, cluster, stream,
+                         argument_list{addresses, SIZES, (int)sizeof...(Parameters)});
 }
 
 // CLUSTER: blocks along x that run together and reach each other's shared memory.
