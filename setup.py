@@ -53,6 +53,8 @@ PRELUDE = """\
 #include "common/types.cuh"
 #include "kernels.h"
 """  # what most kernels include
+# for ccache, and so that -MD names the precompiled header's headers, too
+PRECOMPILED = ("-fpch-preprocess", "-fpch-deps")
 # the files that nvcc compiles longest, 20 to 80 seconds; their size does not tell
 LONGEST = ("rows", "columns", "wgmma_large", "matvec")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
@@ -453,7 +455,7 @@ class Build(build_ext):
         if precompiles(compiler):
             write(prelude, PRELUDE)
             yield prelude, rewritten / "prelude.h.gch", [*command, *more, "-x", "c++-header"]
-            preluded = ["-include", prelude, "-fpch-preprocess"]  # the last is for ccache
+            preluded = ["-include", prelude, *PRECOMPILED]
         for row in self.rows:
             if row.needs != "HOST" and row.cpu:
                 source = rewritten / Path(row.source).with_suffix(".cpp")

@@ -250,6 +250,21 @@ def test_objects_are_rebuilt_if_dependencies_changed(tmp_path):
         runs()
 
 
+@pytest.mark.skipif(not shutil.which("g++") or not build.precompiles(["g++"]), reason="no headers are precompiled")
+def test_objects_are_rebuilt_if_a_precompiled_header_changed(tmp_path):
+    job, header, prelude = build.Build(Distribution()), tmp_path / "a.h", tmp_path / "prelude.h"
+    header.write_text("static const int a = 1;\n")
+    prelude.write_text('#include "a.h"\n')
+    source, target = tmp_path / "one.cpp", tmp_path / "one.o"
+    source.write_text("int f() { return a; }\n")
+
+    job.compile(prelude, tmp_path / "prelude.h.gch", ["g++", "-x", "c++-header"])
+    job.compile(source, target, ["g++", "-Winvalid-pch", "-Werror", "-include", prelude, *build.PRECOMPILED])
+    assert not build.is_older(target, target.with_suffix(".d"))
+    os.utime(header, (time.time() + 5, time.time() + 5))
+    assert build.is_older(target, target.with_suffix(".d"))
+
+
 @pytest.mark.parametrize("newer", [False, True])
 def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
     """gcc before 13 can trap only for all checks of UndefinedBehaviorSanitizer together."""

@@ -252,6 +252,12 @@ def test_more_rows_of_tiles_than_blocks_in_grid_y(device):
     assert_array_equal(smemkit.matmul(a, b, tile=tile, device=device), 2 * a)
 
 
+def test_more_matrices_than_blocks_in_grid_z(device):
+    tile = min(size for row in smemkit.kernels("matmul") for size in row.sizes)
+    a, b = (integers((65535 + 3, 1, 1), np.float32, seed=seed) for seed in (0, 1))
+    assert_array_equal(smemkit.matmul(a, b, tile=tile, device=device), a * b)
+
+
 @each_kernel("matmul", devices=["cuda:0"])  # the CPU takes a minute
 def test_more_rows_of_tiles_than_blocks_in_grid_y_for_every_kernel(device, kernel):
     a, b = integers((65535 * 32 + 3, 1), kernel.dtype), np.full((1, 1), 2, kernel.dtype)

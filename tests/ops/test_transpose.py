@@ -606,11 +606,11 @@ def test_the_operand_is_not_written(device):
 
 def test_more_tile_rows_than_the_height_of_a_grid(device):
     tile = min(size for row in smemkit.kernels("transpose") for size in row.sizes)
-    x = numbered((65535 * tile + 3, 1), np.int32)
+    x = numbered((65535 * tile + 3, 2), np.int32)
     assert_array_equal(smemkit.transpose(x, tile=tile, device=device), x.T)
 
 
 @each_kernel("transpose", devices=["cuda:0"])  # the CPU takes a minute
 def test_every_kernel_covers_rows_beyond_the_height_of_a_grid(device, kernel):
-    x = numbered((65535 * 32 + 3, 1), np.int32).view(kernel.dtype)
+    x = numbered((65535 * 32 + 3, 2), np.int32).view(kernel.dtype)
     assert_array_equal(kernel_result(kernel, device, x).view(np.int32), expected_result(kernel, x).view(np.int32))

@@ -50,10 +50,23 @@ MUTANTS = [
     Mutant(
         "several-launches-continue-after-a-failure",
         "kernels/common/grid.cuh",
-        "if (cudaError_t error = launch(grid, z, corner{y * tile_rows, x * tile_columns}))\n"
-        "                    return error;",
-        "(void)launch(grid, z, corner{y * tile_rows, x * tile_columns});",
+        "if (cudaError_t error = launch(grids.grid(), grids.z, first))\n            return error;",
+        "(void)launch(grids.grid(), grids.z, first);",
         "tests/call/test_launch_failures.py -k reported",
+    ),
+    Mutant(
+        "the-next-row-of-grids-begins-beyond-the-last-column",
+        "kernels/common/grid.cuh",
+        "        x = 0;\n",
+        "",
+        "tests/ops/test_transpose.py -k more_tile_rows",
+    ),
+    Mutant(
+        "the-next-matrices-grids-begin-below-the-last-row",
+        "kernels/common/grid.cuh",
+        "        y = 0;\n",
+        "",
+        "tests/ops/test_matmul.py -k more_matrices",
     ),
     Mutant(
         "tree-continues-after-a-failed-launch",
