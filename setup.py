@@ -7,8 +7,8 @@ This file is also the build backend that pyproject.toml names: setuptools' own, 
 of a CUDA compiler to the requirements. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
-    SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a. A PTX of the oldest is added,
-                            unless all names end in -real, as in CMake: "90a-real"
+    SMEMKIT_ARCHS="80;90a"  or `all`, and PTX of the oldest for other GPUs, unless all names end in -real, as in
+                            CMake: "90a-real". Default: the GPUs present, without PTX; else 90a with PTX
     CUDA_HOME, CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS   as everywhere
 """
 
@@ -215,10 +215,10 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> tuple[list[str], bool]:
     """The GPUs to compile for, and whether to add a PTX for others, which takes half as long again."""
     if not wanted:
-        if driver is None or not driver.archs:  # a container, perhaps, whose GPU is not known yet
+        if driver is None or not driver.archs:  # for example, an image is built where no GPU is attached
             return ["90a"], True
-        known = [a for a in driver.archs if a in toolkit.archs]
-        return known, known != driver.archs  # GPUs newer than the toolkit run the PTX
+        newer = [a for a in driver.archs if number(a) > max(map(number, toolkit.archs))]  # these run the PTX
+        return [a for a in driver.archs if a in toolkit.archs], bool(newer)
     if wanted == "all":
         return ["75", "80", "86", "89", "90a"] + [a for a in toolkit.archs if number(a) > 90], True
     names = re.split(r"[,;\s]+", wanted.strip(",; "))

@@ -94,8 +94,8 @@ static inline uint64_t matmul_parts_bytes(int64_t matrices, int64_t sides, int64
            ROUNDING;
 }
 
-/* How many of the last tiles of dmma_large are divided into quarters: those of the last round of blocks, if their
- * quarters fit in one round; otherwise none. */
+/* How many of the last tiles of dmma_large are divided into quarters: those of the last wave, if their
+ * quarters fit in one wave; otherwise none. */
 enum { MATMUL_QUARTERS = 4 };
 
 static inline int64_t matmul_quartered_tiles(int64_t tiles, int blocks)
@@ -109,11 +109,11 @@ static inline int64_t matmul_quartered_tiles(int64_t tiles, int blocks)
 #define MATMUL_THIN_WIDTHS(F) F(128) F(160) F(192) F(224) F(240)
 
 /* How C is divided into tiles: the first rows of tiles into full ones, the others into thin ones, because full
- * ones alone would leave blocks without work in their last round. */
+ * ones alone would leave blocks without work in their last wave. */
 struct matmul_widths {
     int64_t full_rows; /* of tiles */
     int thin_columns;  /* of a tile in the other rows */
-    double rounds;     /* predicted time of the block with the most work, in that of a full tile */
+    double waves;      /* predicted time of the block with the most work, in that of a full tile */
 };
 
 /* The widths with the least predicted time: `rows` rows of tiles; n columns of C; tiles of full_columns, if they
@@ -122,36 +122,36 @@ static inline struct matmul_widths matmul_choose_widths(int64_t rows, int64_t n,
                                                         int cluster)
 {
     enum {
-        TILE_COST = 35,  /* of a tile besides its columns, in columns, for any k: that of A's tile; on an H200 */
-        THIN_ROUNDS = 3, /* how many of the last rounds may have thin tiles, if not all */
-        GAIN = 1         /* percent, below which all tiles are full */
+        TILE_COST = 35, /* of a tile besides its columns, in columns, for any k: that of A's tile; on an H200 */
+        THIN_WAVES = 3, /* how many of the last waves may have thin tiles, if not all */
+        GAIN = 1        /* percent, below which all tiles are full */
     };
 #define MATMUL_ELEMENT(columns) columns,
     static const int widths[] = {MATMUL_THIN_WIDTHS(MATMUL_ELEMENT)};
 #undef MATMUL_ELEMENT
-    const int64_t right = (n + full_columns - 1) / full_columns, rounds = (rows * right + blocks - 1) / blocks;
-    const int64_t full_time = rounds * (full_columns + TILE_COST); /* unit: the time of one column */
+    const int64_t right = (n + full_columns - 1) / full_columns, waves = (rows * right + blocks - 1) / blocks;
+    const int64_t full_time = waves * (full_columns + TILE_COST); /* unit: the time of one column */
     int64_t least = full_time;
-    struct matmul_widths best = {rows, full_columns, (double)rounds};
+    struct matmul_widths best = {rows, full_columns, (double)waves};
 
-    if (rounds == 0)
+    if (waves == 0)
         return best;
     for (int i = 0; i < (int)(sizeof widths / sizeof *widths); i++)
-        for (int j = 0; j <= THIN_ROUNDS; j++) {
-            const int64_t full_rounds = j < THIN_ROUNDS && rounds > j + 1 ? rounds - 1 - j : 0;
-            const int64_t full_rows = full_rounds * blocks / right / cluster * cluster;
+        for (int j = 0; j <= THIN_WAVES; j++) {
+            const int64_t full_waves = j < THIN_WAVES && waves > j + 1 ? waves - 1 - j : 0;
+            const int64_t full_rows = full_waves * blocks / right / cluster * cluster;
             const int64_t full_tiles = full_rows * right;
             const int64_t tiles = full_tiles + (rows - full_rows) * ((n + widths[i] - 1) / widths[i]);
-            const int64_t rounds_with_full = (full_tiles + blocks - 1) / blocks;
-            const int64_t thin_rounds = (tiles + blocks - 1) / blocks - rounds_with_full;
+            const int64_t waves_with_full = (full_tiles + blocks - 1) / blocks;
+            const int64_t thin_waves = (tiles + blocks - 1) / blocks - waves_with_full;
             const int64_t time =
-                rounds_with_full * (full_columns + TILE_COST) + thin_rounds * (widths[i] + TILE_COST);
+                waves_with_full * (full_columns + TILE_COST) + thin_waves * (widths[i] + TILE_COST);
 
             if (time < least && time <= full_time - full_time * GAIN / 100) {
                 least = time;
                 best.full_rows = full_rows;
                 best.thin_columns = widths[i];
-                best.rounds = (double)time / (full_columns + TILE_COST);
+                best.waves = (double)time / (full_columns + TILE_COST);
             }
         }
     return best;
@@ -225,9 +225,9 @@ static inline struct matmul_shares matmul_share(int64_t batches, int64_t m, int6
     const int64_t down = (m + STREAM_K_SIDE - 1) / STREAM_K_SIDE, right = (n + STREAM_K_SIDE - 1) / STREAM_K_SIDE;
     struct matmul_shares to = {.tiles = batches * down * right,
                                .pairs_per_tile = (k + STREAM_K_DEPTH - 1) / STREAM_K_DEPTH};
-    const int64_t rounds = to.tiles / at_once, least = matmul_least_share(to.pairs_per_tile);
-    /* more than one round's, or all: so shares are longer, and tiles have fewer pieces */
-    const int64_t tiles = to.tiles - (rounds > 1 ? rounds - 1 : 0) * at_once, pairs = tiles * to.pairs_per_tile;
+    const int64_t waves = to.tiles / at_once, least = matmul_least_share(to.pairs_per_tile);
+    /* more than one wave's, or all: so shares are longer, and tiles have fewer pieces */
+    const int64_t tiles = to.tiles - (waves > 1 ? waves - 1 : 0) * at_once, pairs = tiles * to.pairs_per_tile;
     const int64_t share = (pairs + at_once - 1) / at_once;
 
     to.pairs_per_block = share > least ? share : least;
@@ -295,7 +295,7 @@ struct reduce_work {
      */
     int short_rows_per_block;
     unsigned char loads_in_flight; /* vectors per thread: 4; 5 for sums of floats; 8 for float32's sum, min and max
-                                      if that leaves a fuller last round, or if there is much to read */
+                                      if that leaves a fuller last wave, or if there is much to read */
     bool early_trigger;            /* allow the next kernel to start as soon as all blocks of this one have */
     unsigned char words_per_partial; /* flagged words per partial result in `flagged_partials` */
     /* columns, small_columns */

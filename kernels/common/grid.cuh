@@ -24,34 +24,35 @@ struct corner {
     int64_t row, column;
 };
 
-// The grids that it takes to cover matrices with tiles, one after the other. Its functions are not inlined into
+// The grids that it takes to cover matrices with tiles, one after the other. These functions are not inlined into
 // cover(), of which there are hundreds.
 struct grid_sequence {
     int64_t batches, down, right; // matrices, and tiles in each
     int64_t z = 0, y = 0, x = 0;  // where the grid begins: its matrix, and its tile there
-
-    __attribute__((noinline)) dim3 grid() const
-    {
-        return dim3((unsigned)std::min(right - x, MAX_GRID_X), (unsigned)std::min(down - y, MAX_GRID_YZ),
-                    (unsigned)std::min(batches - z, MAX_GRID_YZ));
-    }
-
-    // Whether there is a next grid, to which it moves.
-    __attribute__((noinline)) bool next()
-    {
-        if ((x += MAX_GRID_X) < right)
-            return true;
-        x = 0;
-        if ((y += MAX_GRID_YZ) < down)
-            return true;
-        y = 0;
-        return (z += MAX_GRID_YZ) < batches;
-    }
 };
+
+[[maybe_unused, gnu::noinline]] static dim3 current_grid(const grid_sequence &grids)
+{
+    return dim3((unsigned)std::min(grids.right - grids.x, MAX_GRID_X),
+                (unsigned)std::min(grids.down - grids.y, MAX_GRID_YZ),
+                (unsigned)std::min(grids.batches - grids.z, MAX_GRID_YZ));
+}
+
+// Moves to the next grid; false if there is none.
+[[maybe_unused, gnu::noinline]] static bool next_grid(grid_sequence *grids)
+{
+    if ((grids->x += MAX_GRID_X) < grids->right)
+        return true;
+    grids->x = 0;
+    if ((grids->y += MAX_GRID_YZ) < grids->down)
+        return true;
+    grids->y = 0;
+    return (grids->z += MAX_GRID_YZ) < grids->batches;
+}
 
 // Calls launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of
 // `tile_rows` by `tile_columns`. blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the
-// grid's first tile in each. Stops at the first launch that fails.
+// grid's first tile in each. Stops at the first launch that fails. None of the numbers is 0.
 template <class F>
 [[nodiscard]] cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows, int tile_columns,
                                 F launch)
@@ -63,9 +64,9 @@ template <class F>
     do {
         const corner first = {grids.y * tile_rows, grids.x * tile_columns};
 
-        if (cudaError_t error = launch(grids.grid(), grids.z, first))
+        if (cudaError_t error = launch(current_grid(grids), grids.z, first))
             return error;
-    } while (grids.next());
+    } while (next_grid(&grids));
     return cudaSuccess;
 }
 

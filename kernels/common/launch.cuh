@@ -43,9 +43,9 @@ struct exactly {
 
 #ifdef __CUDA_ARCH_LIST__
 
-// Whether this binary has native code (SASS) for the device, compiled for sm_90 or above and so with PDL. Other
-// devices run PTX of the oldest architecture, which has no pdl_wait; so does every device under
-// CUDA_FORCE_PTX_JIT.
+// Whether this binary has native code (SASS) for the device, compiled for sm_90 or above and so with PDL. If not,
+// the device runs PTX of the oldest architecture, if there is any, which has no pdl_wait; so does every device
+// under CUDA_FORCE_PTX_JIT.
 static inline bool has_native_code(int device)
 {
     constexpr int LIST[] = {__CUDA_ARCH_LIST__}; // 750, 900

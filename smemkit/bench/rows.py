@@ -134,7 +134,7 @@ class Problem:
             *batch, m, n, k = shape
             shapes = (*batch, m, k), (*batch, k, n)
             self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(shapes)]
-            if self.result:  # cuBLAS multiplies bytes of which both operands are contiguous along k
+            if self.result:  # cuBLAS multiplies bytes only if both operands are contiguous along k
                 self.host[1] = np.asfortranarray(self.host[1])
             self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # checked, because all would take too long
             self.out_shape, self.out_dtype = (*batch, m, n), result

@@ -100,7 +100,7 @@ EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
         ),  # rows of 16 bits begin amid sectors
         Extra((16_384, 16_384, 16_384)),
         *(Extra((n, n, n), "float64") for n in (1024, 2048, 4095, 4096, 8192)),
-        Extra((5000, 5000, 1000), "float64"),  # of 13 rounds of tiles the last has 16
+        Extra((5000, 5000, 1000), "float64"),  # of 13 waves of tiles the last has 16
         *(Extra((2048, 2048, 2048), dtype) for dtype in ("int8", "int16", "int32", "int64")),
         *(Extra((n, n, n), "int8 to int32") for n in (4096, 8192)),
         *(

@@ -132,7 +132,7 @@ def _advise_divergence(line: LineReport) -> str:
     return (
         f"divergent: {format_average(line.lanes, line.requests)} of {WARP_SIZE} lanes active on average, "
         f"{format_average(line.requests, line.ideal_requests)} times the requests that full warps would "
-        "make; give the work to consecutive threads, so that whole warps have no work"
+        "make; give the work to consecutive threads, so that warps are full or idle"
     )
 
 

@@ -427,8 +427,8 @@ class Arguments:
                     and _overlap(earlier, array)
                 ):
                     raise ValueError(
-                        f"{other.name} and {p.name} overlap: expected the same array twice, two views of an array "
-                        "without gaps, or arrays that do not overlap"
+                        f"{other.name} and {p.name} overlap: expected the same array twice, two views of one "
+                        "array without gaps, or arrays that do not overlap"
                     )
         for p, array, host_memory in arrays:
             device_copy = self._device_copies.setdefault(_array_key(host_memory), _DeviceCopy(host_memory))
@@ -523,8 +523,8 @@ def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
             host_memory = base
     if not host_memory.flags.c_contiguous and not host_memory.flags.f_contiguous:
         raise ValueError(
-            f"{parameter.name}: expected an array without gaps, or a view of such an array, which must be in "
-            "memory and, unless the parameter is const, writeable; .copy() has no gaps"
+            f"{parameter.name}: expected an array without gaps, or a view of such an array that is not "
+            "memory-mapped and, unless the parameter is const, is writeable; .copy() has no gaps"
         )
     return _as_bytes(host_memory)
 

@@ -239,7 +239,7 @@ gpu = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mar
 
 @pytest.fixture(scope="module")
 def bytes_of():
-    """`bytes_of(n, below)`: n numbers of [0, below) without a short period, which cannot be written to."""
+    """`bytes_of(n, below)`: a read-only array of n numbers of [0, below), without a short period."""
 
     @functools.cache
     def numbers(below):
@@ -252,8 +252,8 @@ def bytes_of():
 
 
 @pytest.fixture(scope="module")
-def and_transposed(bytes_of):
-    """`and_transposed(shape)`: a matrix of bytes, and its transpose in C order; the last ones are kept."""
+def matrix_and_transpose(bytes_of):
+    """`matrix_and_transpose(shape)`: a matrix of bytes, and its transpose in C order; the last pair is cached."""
 
     @functools.lru_cache(maxsize=1)
     def matrices(shape):
@@ -300,8 +300,8 @@ def test_reductions_along_an_axis_beyond_int32(device, bytes_of, shape):
     ids=lambda r: r.name,
 )
 @pytest.mark.parametrize("shape", [(46_341, 46_341), (3, 715_827_883)], ids=str)
-def test_transposes_beyond_int32(device, and_transposed, shape, row):
-    x, transposed = and_transposed(shape)
+def test_transposes_beyond_int32(device, matrix_and_transpose, shape, row):
+    x, transposed = matrix_and_transpose(shape)
     result = smemkit.transpose(on(device, x), kernel=row.name).numpy()
     assert np.array_equal(result, x if row.role == "ceiling" else transposed)
 

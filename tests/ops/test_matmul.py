@@ -580,7 +580,7 @@ PERSISTENT = {
     "wgmma_small": [(134, 3, 70, 16)],
     "dmma_small": [(134, 3, 40, 16)],
     "wgmma_large": [(133, 3, 70, 16), (68, 3, 70, 512)],  # thin tiles alone, and after full ones
-    "dmma_large": [(133, 3, 8, 8), (34, 70, 24, 8)],  # the tile after a whole round is quartered; none is
+    "dmma_large": [(133, 3, 8, 8), (34, 70, 24, 8)],  # the tile after a whole wave is quartered; none is
     "wgmma_digits_small": [(134, 3, 40, 16)],
 }
 
@@ -625,7 +625,7 @@ STREAM_K = [  # (batch, m, k, n); a pair of tiles has 32 of k, and a share 8 pai
     (1, 3, 1300, 5),  # a tile of C for six shares
     (1, 4, 600, 8),  # the last share has fewer pairs
     (1, 1, 70_000, 1),  # shares of more than 8 pairs
-    (540, 1, 65, 1),  # more than two rounds of tiles: some are not shared
+    (540, 1, 65, 1),  # more than two waves of tiles: some are not shared
     (1, 130, 64, 20),  # tiles of so few pairs that none is shared
 ]
 
@@ -633,12 +633,12 @@ STREAM_K = [  # (batch, m, k, n); a pair of tiles has 32 of k, and a share 8 pai
 @pytest.mark.parametrize(
     ("shape", "grids"),
     [
-        ((540, 1, 65, 1), [207 + 264, 16 * 276]),  # of two rounds and a bit, all but one round is shared
+        ((540, 1, 65, 1), [207 + 264, 16 * 276]),  # of two waves and a bit, all but one wave is shared
         ((1, 3, 1300, 5), [6, 16]),  # shares of 8 pairs
         ((1, 1, 70_000, 1), [244, 16]),  # of 9
         ((1, 1024, 64, 1024), [64]),  # tiles of two pairs: sharing would save nothing
         ((1, 2048, 96, 2048), [256]),  # nor here
-        ((1, 2048, 5, 128 * 33), [528]),  # two whole rounds
+        ((1, 2048, 5, 128 * 33), [528]),  # two whole waves
     ],
 )
 def test_shares_are_equal_and_save_time(shape, grids):

@@ -273,7 +273,7 @@ WIDTHS = [128, 160, 192, 224, 240, 256]  # of tiles of wgmma_large
     ],
 )
 def test_tiles_of_every_width(device, width, orders):
-    """66 rows of two tiles each are a round of 132 blocks. If rows of b are along k, the last tile lacks a column,
+    """66 rows of two tiles each are a wave of 132 blocks. If rows of b are along k, the last tile lacks a column,
     and elements are stored one by one."""
     n = 2 * width - (orders[1] == "F")
     a, b = integers((66, 8, 72), np.float32), integers((72, n), np.float32, seed=1)
@@ -287,7 +287,7 @@ def test_tiles_of_every_width(device, width, orders):
 @pytest.mark.parametrize(
     ("shape", "n"),
     [
-        ((68, 8, 72), 512),  # 66 rows of two full tiles, a round of 132 blocks, and two rows of four thin ones
+        ((68, 8, 72), 512),  # 66 rows of two full tiles, a wave of 132 blocks, and two rows of four thin ones
         ((30, 520, 72), 256),  # 132 of 150 rows, amid a matrix' five, and 18 of two
         ((33, 200, 72), 312),  # blocks share the tiles of b, of 160 columns
     ],

@@ -611,6 +611,7 @@ def test_more_tile_rows_than_the_height_of_a_grid(device):
 
 
 @each_kernel("transpose", devices=["cuda:0"])  # the CPU takes a minute
-def test_every_kernel_covers_rows_beyond_the_height_of_a_grid(device, kernel):
-    x = numbered((65535 * 32 + 3, 2), np.int32).view(kernel.dtype)
+@pytest.mark.parametrize("shape", [(65535 * 128 + 3, 2), (2, 65535 * 128 + 3)], ids=["tall", "wide"])
+def test_every_kernel_covers_more_rows_of_tiles_than_a_grid_has(device, kernel, shape):
+    x = numbered(shape, np.int32).view(kernel.dtype)
     assert_array_equal(kernel_result(kernel, device, x).view(np.int32), expected_result(kernel, x).view(np.int32))

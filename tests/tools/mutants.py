@@ -50,21 +50,21 @@ MUTANTS = [
     Mutant(
         "several-launches-continue-after-a-failure",
         "kernels/common/grid.cuh",
-        "if (cudaError_t error = launch(grids.grid(), grids.z, first))\n            return error;",
-        "(void)launch(grids.grid(), grids.z, first);",
+        "if (cudaError_t error = launch(current_grid(grids), grids.z, first))\n            return error;",
+        "(void)launch(current_grid(grids), grids.z, first);",
         "tests/call/test_launch_failures.py -k reported",
     ),
     Mutant(
         "the-next-row-of-grids-begins-beyond-the-last-column",
         "kernels/common/grid.cuh",
-        "        x = 0;\n",
+        "    grids->x = 0;\n",
         "",
         "tests/ops/test_transpose.py -k more_tile_rows",
     ),
     Mutant(
         "the-next-matrices-grids-begin-below-the-last-row",
         "kernels/common/grid.cuh",
-        "        y = 0;\n",
+        "    grids->y = 0;\n",
         "",
         "tests/ops/test_matmul.py -k more_matrices",
     ),
@@ -1308,7 +1308,7 @@ MUTANTS = [
     Mutant(
         "odd-rows-of-c-cost-nothing",
         "csrc/ops/matmul/prediction.c",
-        "odd_c ? rounds * filled * candidate->rows * columns : 0",
+        "odd_c ? waves * filled * candidate->rows * columns : 0",
         "odd_c ? 0 : 0",
         "tests/ops/test_policy.py -k predicted_times",
     ),
@@ -1350,8 +1350,8 @@ MUTANTS = [
     Mutant(
         "blocks-of-a-cluster-have-tiles-of-different-widths",
         "kernels/kernels.h",
-        "full_rounds * blocks / right / cluster * cluster;",
-        "full_rounds * blocks / right;",
+        "full_waves * blocks / right / cluster * cluster;",
+        "full_waves * blocks / right;",
         "tests/ops/test_tensor_cores.py -k share",
     ),
     Mutant(

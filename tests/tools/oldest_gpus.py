@@ -1,5 +1,5 @@
 """Compiles each kernel for the oldest GPU that it needs, without optimisation, in a tenth of the time.
-This tool and a build with SMEMKIT_ARCHS=90a-real compile what a build without a GPU does: sm_90a and PTX.
+This tool and a build with SMEMKIT_ARCHS=90a-real compile what a CUDA build does where no GPU is seen.
 
     python tests/tools/oldest_gpus.py [FOLDER]
 

@@ -751,7 +751,7 @@ def test_arguments_in_the_same_memory(device):
     kernel_on(device, ADD)[1, 1](x[1:], x[:-1], 1)  # two views of one array
     assert_array_equal(x, [2, 2, 4, 10, 8, 18])
     with pytest.raises(
-        ValueError, match="a and b overlap: expected the same array twice, two views of an array without gaps, or"
+        ValueError, match="a and b overlap: expected the same array twice, two views of one array without gaps, or"
     ):
         kernel_on(device, ADD)[1, 6](x[::2], x[:3], 3)
 

@@ -410,8 +410,8 @@ static void set_kernel_missing(struct device *device, const struct kernel_row *r
                     row->name, op);
     else if (row->needs == SM_90A ? capability == needs : capability >= needs)
         failure_set(failure, FAILURE_KERNEL,
-                    "kernel '%s' of %s is not in this build for %s, an sm_%d: smemkit was built for %s; "
-                    "SMEMKIT_ARCHS selects other GPUs when it is built",
+                    "kernel '%s' of %s is not in this build for %s, an sm_%d: smemkit was built for %s. "
+                    "To add a GPU, install it again with SMEMKIT_ARCHS",
                     row->name, op, device->name, capability, SMEMKIT_BUILD_ARCHS);
     else
         failure_set(failure, FAILURE_KERNEL, "kernel '%s' of %s is not in this build for %s: it needs sm_%d%s",
@@ -440,7 +440,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
     failure->ran = true; /* perhaps the first of several kernels */
-    if (code == cudaErrorNoKernelImageForDevice) {
+    if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction) {
         (void)cudaGetLastError();
         set_kernel_missing(device, row, failure);
     } else if (!ok) {

@@ -299,13 +299,13 @@ static double odd_rows_factor(const struct candidate *candidate, const int64_t *
 /* The time of the block with the most work, in that of a tile of so many columns: `rows` rows of tiles, n columns.
  * That clusters round full rows to even numbers, and that C may have fewer columns than a thin tile, is left to
  * the fit. */
-static double rounds_of_tiles(const struct candidate *candidate, int multiprocessors, double rows, npy_intp n,
-                              int columns)
+static double waves_of_tiles(const struct candidate *candidate, int multiprocessors, double rows, npy_intp n,
+                             int columns)
 {
     const double tiles = rows * (double)divide_up(n, columns);
 
     if (candidate->rule == THIN_TILES)
-        return matmul_choose_widths((int64_t)rows, n, columns, multiprocessors, 1).rounds;
+        return matmul_choose_widths((int64_t)rows, n, columns, multiprocessors, 1).waves;
     if (candidate->rule == QUARTERS && matmul_quartered_tiles((int64_t)tiles, multiprocessors) > 0)
         return (double)((npy_intp)tiles / multiprocessors) + QUARTER_TIME;
     return (double)divide_up((npy_intp)tiles, multiprocessors);
@@ -322,17 +322,17 @@ static double time_of_blocks(const struct candidate *candidate, const struct tar
     const double tiles = rows * (double)divide_up(size.n, candidate->columns);
     const bool few = candidate->few_columns && 2 * tiles <= multiprocessors;
     const int columns = few ? candidate->few_columns : candidate->columns;
-    const double rounds = few ? 1 : rounds_of_tiles(candidate, multiprocessors, rows, size.n, columns);
+    const double waves = few ? 1 : waves_of_tiles(candidate, multiprocessors, rows, size.n, columns);
     const npy_intp steps = divide_up(divide_up(size.k, slices), candidate->depth);
     const double along_k = (double)(steps * candidate->depth + speeds[START]);
     const double filled = filled_share(candidate->rows, size.m) * filled_share(columns, size.n);
     const double saved = (1 - filled) * (double)speeds[EMPTY] / 100;
     const double operations = 2e-6 * candidate->rows * columns * along_k * (1 - saved);
     const bool odd_c = size.n * dtype_bytes(dtype) % PACK_BYTES != 0;
-    const double stored_alone = odd_c ? rounds * filled * candidate->rows * columns : 0;
+    const double stored_alone = odd_c ? waves * filled * candidate->rows * columns : 0;
 
     return operations * cost_of_dtype(candidate, dtype, size) * odd_rows_factor(candidate, speeds, dtype, size) *
-               time_per_operation(speeds, rounds) +
+               time_per_operation(speeds, waves) +
            stored_alone * (double)limits[AT_odd_store] * 1e-6;
 }
 

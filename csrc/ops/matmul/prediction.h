@@ -35,7 +35,7 @@ struct candidate {
         SEVERAL_TILES,   /* or of several */
         COPIES_ODD_ROWS, /* operands whose rows are not multiples of 16 bytes are copied first */
         THIN_TILES,      /* odd rows are copied, and some tiles have fewer columns: see matmul_choose_widths */
-        QUARTERS,        /* the last tiles are divided into quarters if these fit in one round of blocks */
+        QUARTERS,        /* the last tiles are divided into quarters if these fit in one wave */
     } rule;
 };
 

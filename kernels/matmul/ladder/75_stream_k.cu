@@ -1,14 +1,14 @@
 // C = A @ B with all blocks at work until the end.
 //
 // The idea: the blocks of the rung below compute C tile by tile, and in the last wave there are tiles for some of
-// the multiprocessors only. Here the tiles of C that fill no whole wave are shared: the pairs of tiles that are
-// to be multiplied for them are counted from the first to the last, and each block takes an equal share. A share
-// may begin and end amid k: then its sum is a piece, which goes to scratch memory, and a second launch adds the
-// pieces of a tile, in the order of k. Each other tile of C has a block of its own. (Osama, Merrill, Cecka,
-// Garland and Owens, "Stream-K", 2023.) What the rung below wasted: an H200 runs 264 blocks at once, so that the
-// 1024 tiles of n = 4096 take 4 waves, where 3.88 would do; and n = 1024 has 64 tiles for its 132
-// multiprocessors. What it wastes itself: pieces are written and read once more. Launch: blocks of 256 threads,
-// one per share and one per tile that is not shared; then 16 blocks of 256 threads per shared tile.
+// the multiprocessors only. Here the tiles of the last whole wave and of the partial one are shared: the pairs of
+// tiles that are to be multiplied for them are counted from the first to the last, and each block takes an equal
+// share. A share may begin and end amid k: then its sum is a piece, which goes to scratch memory, and a second
+// launch adds the pieces of a tile, in the order of k. Each other tile of C has a block of its own. (Osama,
+// Merrill, Cecka, Garland and Owens, "Stream-K", 2023.) What the rung below wasted: an H200 runs 264 blocks at
+// once, so that the 1024 tiles of n = 4096 take 4 waves, where 3.88 would do; and n = 1024 has 64 tiles for its
+// 132 multiprocessors. What it wastes itself: pieces are written and read once more. Launch: blocks of 256
+// threads, one per share and one per tile that is not shared; then 16 blocks of 256 threads per shared tile.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <type_traits>

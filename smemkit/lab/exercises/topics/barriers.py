@@ -119,8 +119,9 @@ EXERCISES = (
         "early-return",
         TOPIC,
         "Each block of 128 subtracts its first element from all of its elements. The template returns early in "
-        "the threads past n, before the barrier. GPUs since Volta do not wait for threads that have exited, but "
-        "CUDA does not promise that. Let every thread reach the barrier, and keep one.",
+        "the threads past n, before the barrier. GPUs since Volta wait for the threads that have not exited, so "
+        "that the kernel runs there; the programming guide promises a barrier only if all threads of the block "
+        "reach it. Let every thread reach the barrier, and keep one.",
         (
             "What is a thread past n still needed for?",
             "Replace the return by guards.",
