@@ -213,12 +213,12 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> tuple[list[str], bool]:
-    """The GPUs to compile for, and whether to add a PTX for others, which takes half as long again."""
+    """The GPUs to compile for, and whether to add a PTX for others, with which a build takes 1.4 times as long."""
     if not wanted:
         if driver is None or not driver.archs:  # for example, an image is built where no GPU is attached
             return ["90a"], True
-        newer = [a for a in driver.archs if number(a) > max(map(number, toolkit.archs))]  # these run the PTX
-        return [a for a in driver.archs if a in toolkit.archs], bool(newer)
+        unknown = set(driver.archs) - set(toolkit.archs)  # the toolkit is older: these run the PTX
+        return [a for a in driver.archs if a not in unknown], any(number(a) >= int(OLDEST_ARCH) for a in unknown)
     if wanted == "all":
         return ["75", "80", "86", "89", "90a"] + [a for a in toolkit.archs if number(a) > 90], True
     names = re.split(r"[,;\s]+", wanted.strip(",; "))

@@ -61,7 +61,8 @@ def test_read_table_ignores_comments():
         ("", build.Driver(13000, ["75", "120"]), ["75", "120"], False),
         ("", build.Driver(13000, ["90a", "999"]), ["90a"], True),  # a GPU newer than the toolkit runs the PTX
         ("", build.Driver(13000, ["999"]), [], True),
-        ("", build.Driver(13000, ["70", "90a"]), ["90a"], False),  # an older one cannot
+        ("", build.Driver(13000, ["103"]), [], True),  # newer, though not than sm_120
+        ("", build.Driver(13000, ["70", "90a"]), ["90a"], False),  # the PTX is for sm_75 and above
         ("all", DRIVER_12, ["75", "80", "86", "89", "90a", "100", "120"], True),
         ("80;90a", DRIVER_12, ["80", "90a"], True),
         ("sm_90, 8.0 80;", None, ["80", "90a"], True),
