@@ -50,7 +50,8 @@ def kept():
 @pytest.fixture(autouse=True)
 def turn(request, tmp_path_factory):
     """Tests marked `alone` fill the memory of a GPU or of the host, or measure it: where several processes run
-    tests of a GPU (`pytest -m gpu --dist load`), no other one runs meanwhile."""
+    tests of a GPU (`pytest -m gpu --dist load`), no other one runs meanwhile, and the next one finds the memory
+    that smemkit would hold for later calls free."""
     if not request.node.get_closest_marker("gpu"):
         yield
         return
@@ -61,6 +62,10 @@ def turn(request, tmp_path_factory):
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(queue, fcntl.LOCK_UN)
         yield
+        if alone:
+            import smemkit
+
+            smemkit.empty_cache("cuda:0")
 
 
 @pytest.fixture

@@ -326,6 +326,40 @@ def test_cuda_refuses_a_forked_child_and_says_why(device):
     assert done.returncode == 0, done.stderr
 
 
+MISSING_KERNELS = """
+import numpy, smemkit
+from smemkit import _core
+x = smemkit.asarray(numpy.ones((64, 64), numpy.float16), device="cuda:0")
+major, minor = smemkit.Device("cuda:0").capability
+calls = {"add": lambda: x + x, "convert": lambda: x.astype(numpy.float32)}
+for name in (None, "naive", "tiled", "mma", "matvec") + ("wgmma",) * ((major, minor) == (9, 0)):
+    calls[f"matmul {name}"] = lambda name=name: smemkit.matmul(x, x[:, :1] if name == "matvec" else x, kernel=name)
+for name in (None, "atomic", "tree", "shuffle", "single_pass", "rows"):
+    calls[f"reduce {name}"] = lambda name=name: smemkit.sum(x, kernel=name)
+for name in (None, "naive", "padded", "vectorized"):
+    calls[f"transpose {name}"] = lambda name=name: smemkit.transpose(x, kernel=name)
+archs = _core.build_info()["archs"]
+expected = f" is not in this build for cuda:0, an sm_{major}{minor}: smemkit was built for {archs}. To add a GPU"
+for what, call in calls.items():
+    try:
+        call()
+        print(what, "raised nothing")
+    except smemkit.Error as error:
+        if expected not in str(error):
+            print(what, type(error), error)
+print(smemkit.sum(numpy.ones(9), device="cpu"))
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_a_kernel_that_is_not_compiled_for_a_gpu_says_for_which_it_is(device):
+    if "compute_" in _core.build_info()["archs"]:
+        pytest.skip("the driver compiles this build's kernels")
+    done = run_python("-c", MISSING_KERNELS, CUDA_FORCE_PTX_JIT="1")  # the driver ignores compiled kernels
+    assert (done.stdout, done.stderr) == ("9.0\n", "")
+
+
 CTRL_C = """
 import numpy, signal, smemkit, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it

@@ -316,32 +316,28 @@ def dtype_for(row):
     return np.dtype(next(d for d in ("uint8", "float16", "float32", "float64") if d in row.dtypes))
 
 
-def product_or_skip(a, b, kernel):
-    """The product; the test is skipped if the kernel's copies of the operands take more memory than there is."""
-    try:
-        return smemkit.matmul(a, b, kernel=kernel)
-    except MemoryError:
-        pytest.skip("the operands' parts take more memory than the GPU has")
-
-
 @pytest.mark.alone
 @gpu
 @products_kernels
 def test_products_beyond_int32(device, bytes_of, row):
+    if row.name == "wgmma_residues" and smemkit.Device(device).memory_bytes < 120 << 30:
+        pytest.skip("arrays and copies take 115 GB")
     dtype = dtype_for(row)
-    below = 8 if dtype == np.float16 else 256  # so that the products are exact
+    below = 5 if dtype == np.float16 else 256  # so that the products are exact
 
     def of_kernel(x):
         return on(device, x).astype(dtype)
 
     long = bytes_of(3 * (BIG // 3 + 7), below).reshape(-1, 3)  # for a, and as large as c
     b = bytes_of(9, below).reshape(3, 3).astype(dtype)
-    result = product_or_skip(of_kernel(long), on(device, b), row.name)
+    result = smemkit.matmul(of_kernel(long), on(device, b), kernel=row.name)
     for part in (slice(0, 1000), slice(-1000, None)):
         assert_array_equal(result[part].numpy(), long[part].astype(dtype) @ b)
-    batch = bytes_of(BIG + 8, below).reshape(-1, 2, 4)  # a batch of 2×4 matrices
-    b = b[:2, :2].repeat(2, 0)
-    result = product_or_skip(of_kernel(batch), on(device, b), row.name)
+    del result
+    m, k = (128, 128) if row.needs == "sm_90a" else (2, 4)  # these copy whole tiles, or compute them
+    batch = bytes_of(BIG + m * k, below).reshape(-1, m, k)
+    b = np.tile(b, (k // 2, m // 2))[:k, :m]
+    result = smemkit.matmul(of_kernel(batch), on(device, b), kernel=row.name)
     assert_array_equal(result[-3:].numpy(), batch[-3:].astype(dtype) @ b)
 
 
@@ -381,6 +377,7 @@ def test_offsets_beyond_four_gigabytes(device):
     assert_array_equal(smemkit.argmax(view, axis=1, device=device)[-5:], view[-5:].argmax(1))
 
 
+@pytest.mark.alone
 @gpu
 def test_a_full_device_raises_and_the_next_small_call_works(device):
     quarter = smemkit.Device(device).free_bytes // 4
