@@ -55,6 +55,9 @@ PRELUDE = """\
 """  # what most kernels include
 # for ccache, and so that -MD names the precompiled header's headers, too
 PRECOMPILED = ("-fpch-preprocess", "-fpch-deps")
+# without this, ccache keeps nothing that is compiled with a precompiled header: it takes the names of the headers
+# from -MD, as g++ does not preprocess with -fpch-deps but without -MD
+CCACHE = {"CCACHE_SLOPPINESS": "pch_defines,time_macros", "CCACHE_DEPEND": "1"}
 # the files that nvcc compiles longest, 20 to 80 seconds; their size does not tell
 LONGEST = ("rows", "columns", "wgmma_large", "matvec")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
@@ -350,8 +353,7 @@ class Build(build_ext):
         print(f"{about}, because {because}", flush=True)
 
         jobs += self.c_jobs(includes, facts, toolkit)
-        # without these, ccache keeps nothing that is compiled with a precompiled header
-        os.environ["CCACHE_SLOPPINESS"] = os.environ.get("CCACHE_SLOPPINESS", "") + ",pch_defines,time_macros"
+        os.environ |= CCACHE
         pool = ThreadPoolExecutor(os.cpu_count())
 
         def start(jobs, after=()):  # the longest first, so that no core waits for the last

@@ -267,6 +267,31 @@ def test_objects_are_rebuilt_if_a_precompiled_header_changed(tmp_path):
     assert build.is_older(target, target.with_suffix(".d"))
 
 
+@pytest.mark.skipif(not shutil.which("ccache"), reason="there is no ccache")
+@pytest.mark.skipif(not shutil.which("g++") or not build.precompiles(["g++"]), reason="no headers are precompiled")
+def test_ccache_keeps_what_is_compiled_with_a_precompiled_header(tmp_path, monkeypatch):
+    for name, value in (build.CCACHE | {"CCACHE_DIR": tmp_path / "cache", "CCACHE_BASEDIR": tmp_path}).items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("CCACHE_NOHASHDIR", "1")
+    monkeypatch.delenv("CCACHE_DISABLE", raising=False)
+
+    def hits():
+        counts = subprocess.run(["ccache", "--print-stats"], check=True, capture_output=True, text=True).stdout
+        return int(re.search(r"direct_cache_hit\s+(\d+)", counts)[1])
+
+    job = build.Build(Distribution())
+    for folder in tmp_path / "one", tmp_path / "two":
+        folder.mkdir()
+        (folder / "prelude.h").write_text("static const int a = 1;\n")
+        (folder / "f.cpp").write_text("int f() { return a; }\n")
+        monkeypatch.chdir(folder)
+        compiler, prelude = ["ccache", "g++"], folder / "prelude.h"
+        job.compile(prelude, folder / "prelude.h.gch", [*compiler, "-x", "c++-header"])
+        job.compile(folder / "f.cpp", folder / "f.o", [*compiler, "-include", prelude, *build.PRECOMPILED])
+    assert hits() == 2
+    assert str(folder) in (folder / "f.d").read_text()
+
+
 @pytest.mark.parametrize("newer", [False, True])
 def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
     """gcc before 13 can trap only for all checks of UndefinedBehaviorSanitizer together."""
