@@ -370,7 +370,7 @@ ROW = 'KERNEL(reverse, {}, {}, ANY, CPU, FLOAT32 | INT32, NONE, NONE, RUNG, 0,\n
 
 @pytest.fixture(scope="module")
 def tree_with_added_rungs(tmp_path_factory):
-    """A copy of the tree with two more rungs, built in place. ccache has most of it, if smemkit was built with it."""
+    """A copy of the tree with two more rungs, built in place. ccache has most of it, if it compiled smemkit."""
     tree = tmp_path_factory.mktemp("longer") / "tree"
     built = shutil.ignore_patterns(
         ".git", "build", "dist", "*.so", "*.egg-info", "_kernels", "_dialect", ".*cache"
