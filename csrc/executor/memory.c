@@ -317,6 +317,14 @@ bool memory_restore_guards(void)
     return restored;
 }
 
+/* The halves of the product, of which every bit depends on both factors (a technique of Wang Yi's wyhash). */
+static inline uint64_t folded_product(uint64_t a, uint64_t b)
+{
+    const unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 /* Not sanitized, because it also hashes threads' stacks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
 __attribute__((no_sanitize("address")))
@@ -324,24 +332,24 @@ __attribute__((no_sanitize("address")))
 uint64_t
 memory_hash(const void *start, size_t bytes)
 {
+    enum { WORD = sizeof(uint64_t), WORDS = 4 };
+    /* so that words of zeros, which are frequent, are no factors of zero */
+    const uint64_t first = UINT64_C(0x9E3779B97F4A7C15), second = UINT64_C(0xD1B54A32D192ED03);
     const unsigned char *at = start, *end = at + bytes;
-    uint64_t sums[4] = {bytes, 1, 2, 3}, hash = 0; /* each of every fourth word, so that multiplications overlap */
+    uint64_t sums[2] = {bytes, 1}, words[WORDS], hash; /* two sums, so that multiplications overlap */
 
-    for (; end - at >= 32; at += 32) {
-        uint64_t words[4];
-
-        __builtin_memcpy(words, at, 32);
-        for (int i = 0; i < 4; i++) {
-            sums[i] = (sums[i] ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
-            sums[i] ^= sums[i] >> 29;
-        }
+    for (; end - at >= WORDS * WORD; at += WORDS * WORD) {
+        __builtin_memcpy(words, at, WORDS * WORD);
+        sums[0] = folded_product(words[0] ^ first, words[1] ^ sums[0]);
+        sums[1] = folded_product(words[2] ^ second, words[3] ^ sums[1]);
     }
-    for (int i = 0; i < 4; i++) {
-        hash = (hash ^ sums[i]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
+    hash = folded_product(sums[0] ^ first, sums[1] ^ second);
+    for (; end - at >= WORD; at += WORD) {
+        __builtin_memcpy(words, at, WORD);
+        hash = folded_product(words[0] ^ first, hash ^ second);
     }
     for (; at < end; at++)
-        hash = (hash ^ *at) * UINT64_C(0x9E3779B97F4A7C15);
+        hash = folded_product(*at ^ first, hash ^ second);
     return hash;
 }
 
