@@ -247,6 +247,7 @@ static void report_incoherent(struct tracer *t, const struct cell *cell, const s
 
 static void access_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
 {
+    touch_cell(cell, origins);
     if (cell->epoch && (origins->store.block != now->block ||
                         ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != now->thread)))
         check_store(t, cell, origins, now);
@@ -488,6 +489,7 @@ static void copy_cell(struct tracer *t, struct cell *cell, struct origins *origi
 {
     struct access copy = *now;
 
+    touch_cell(cell, origins);
     copy.thread += COPIES;
     copy.epoch = epoch;
     check_proxies(t, cell, origins, now);

@@ -27,6 +27,7 @@ struct cell {
     bool loads : 1;   /* some may be loads */
     bool pending : 1; /* an asynchronous copy to it is in flight */
     bool copied : 1;  /* the last plain store is that of an asynchronous copy */
+    uint8_t touched;  /* see touch_cell */
     struct use uses[USES];
 };
 
@@ -39,8 +40,17 @@ struct origins {
     struct origin store, uses[USES], copy;
     struct extra_uses *more; /* valid only while the cell's own uses are occupied, the first one included */
     uint16_t copier;         /* thread of the copy in flight */
+    uint8_t touched;         /* see touch_cell */
     uint32_t group;          /* the copy's, or that of the copy whose store is the last one */
 };
+
+/* Writes to a cell before it is read. The first read of a page would map a page of zeros, and the first write
+ * after that replace it by another one, for which Linux interrupts all processors that run the process. */
+static inline void touch_cell(struct cell *cell, struct origins *origins)
+{
+    *(volatile uint8_t *)&cell->touched = 1;
+    *(volatile uint8_t *)&origins->touched = 1;
+}
 
 /* Uses beyond those in the cell. */
 struct extra_uses {
