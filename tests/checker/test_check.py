@@ -213,6 +213,20 @@ def test_access_logs_beyond_their_capacity_are_merged():
     assert load.sectors == load.ideal_sectors == 2 * 10_000
 
 
+def test_pages_of_the_checkers_memory_are_mapped_once():
+    """A page that is read before it is written is mapped twice, and the second time interrupts other threads."""
+    resource = pytest.importorskip("resource")
+    x, bytes_per_word, page = np.ones((512, 512), np.float32), 120, resource.getpagesize()
+
+    def page_faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        smemkit.check(smemkit.transpose, x, kernel="padded", blocks="all", device="cpu")
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    page_faults()
+    assert page_faults() < 1.3 * 2 * x.size * bytes_per_word / page
+
+
 # ---- sampled blocks ----
 
 
