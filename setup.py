@@ -55,9 +55,6 @@ PRELUDE = """\
 """  # what most kernels include
 # for ccache, and so that -MD names the precompiled header's headers, too
 PRECOMPILED = ("-fpch-preprocess", "-fpch-deps")
-# without this, ccache keeps nothing that is compiled with a precompiled header: it takes the names of the headers
-# from -MD, as g++ does not preprocess with -fpch-deps but without -MD
-CCACHE = {"CCACHE_SLOPPINESS": "pch_defines,time_macros", "CCACHE_DEPEND": "1"}
 # the files that nvcc compiles longest, 20 to 80 seconds; their size does not tell
 LONGEST = ("rows", "columns", "wgmma_large", "matvec")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
@@ -271,6 +268,13 @@ def fibers() -> str:
     )
 
 
+def ccache_settings() -> dict[str, str]:
+    """Environment variables without which ccache keeps nothing that is compiled with a precompiled header. In its
+    depend mode it takes the headers' names from -MD, because g++ does not preprocess with -fpch-deps alone."""
+    sloppiness = os.environ.get("CCACHE_SLOPPINESS", "") + ",pch_defines,time_macros"
+    return {"CCACHE_SLOPPINESS": sloppiness, "CCACHE_DEPEND": "1"}
+
+
 def find_headers(build: Path) -> list[str]:
     """The include folders of Python and NumPy, or a message that names the package that is missing.
 
@@ -353,7 +357,7 @@ class Build(build_ext):
         print(f"{about}, because {because}", flush=True)
 
         jobs += self.c_jobs(includes, facts, toolkit)
-        os.environ |= CCACHE
+        os.environ |= ccache_settings()
         pool = ThreadPoolExecutor(os.cpu_count())
 
         def start(jobs, after=()):  # the longest first, so that no core waits for the last

@@ -270,8 +270,11 @@ def test_objects_are_rebuilt_if_a_precompiled_header_changed(tmp_path):
 @pytest.mark.skipif(not shutil.which("ccache"), reason="there is no ccache")
 @pytest.mark.skipif(not shutil.which("g++") or not build.precompiles(["g++"]), reason="no headers are precompiled")
 def test_ccache_keeps_what_is_compiled_with_a_precompiled_header(tmp_path, monkeypatch):
-    for name, value in (build.CCACHE | {"CCACHE_DIR": tmp_path / "cache", "CCACHE_BASEDIR": tmp_path}).items():
-        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("CCACHE_SLOPPINESS", "locale")
+    assert build.ccache_settings()["CCACHE_SLOPPINESS"].startswith("locale,")  # the user's
+    cache = {"CCACHE_DIR": str(tmp_path / "cache"), "CCACHE_BASEDIR": str(tmp_path)}
+    for name, value in (build.ccache_settings() | cache).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("CCACHE_NOHASHDIR", "1")
     monkeypatch.delenv("CCACHE_DISABLE", raising=False)
 
