@@ -386,8 +386,7 @@ def tree_with_added_rungs(tmp_path_factory):
     others = ("LD_PRELOAD", "CFLAGS", "CXXFLAGS", "LDFLAGS")
     environ = {name: value for name, value in os.environ.items() if name not in others}
     # the tree's folder is another one in each run, and paths in it are part of what ccache compares otherwise
-    environ |= {"CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}
-    environ |= {"SMEMKIT_CUDA": "0"}
+    environ |= {"CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1", "SMEMKIT_CUDA": "0"}
     command = [sys.executable, "setup.py", "-q", "egg_info", "build_ext", "--inplace"]
     subprocess.run(command, cwd=tree, env=environ, check=True)
     return tree
